@@ -209,15 +209,22 @@ static void scenario_of(const sky_tier_stat *stat, char path[sizeof stat->url]) 
     snprintf(path, sizeof stat->url, "%.*s", (int)strcspn(at, "?"), at);
 }
 
+bool cli_sky_scenario(const cli_store *store, size_t tier, char *out, size_t out_bytes) {
+    sky_tier_stat stat = {0};
+    char path[sizeof stat.url];
+    if (!cli_store_is(store, tier, CLI_REAL_SKY))
+        return false;
+    sky_cache_stat(store->cache, tier, &stat);
+    scenario_of(&stat, path);
+    snprintf(out, out_bytes, "%s", path);
+    return true;
+}
+
 void cli_note_edited(const cli *c, const cli_store *store) {
     for (size_t i = 0; i < store->tier_count; i++) {
-        sky_tier_stat stat = {0};
-        char path[sizeof stat.url], words[CLI_WHY_BYTES];
-        if (!cli_store_is(store, i, CLI_REAL_SKY))
-            continue;
-        sky_cache_stat(store->cache, i, &stat);
-        scenario_of(&stat, path);
-        if (constellation_edited(path, words, sizeof words))
+        char path[CLI_WHY_BYTES], words[CLI_WHY_BYTES];
+        if (cli_sky_scenario(store, i, path, sizeof path) &&
+            constellation_edited(path, words, sizeof words))
             cli_note(c, "%s", words);
     }
 }

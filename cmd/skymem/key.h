@@ -49,6 +49,8 @@ void cli_tier_says(const cli_store *store, size_t tier, sky_status status, char 
                    size_t out_bytes);
 /* The same of whichever tier failed, if that is known: else the status alone. */
 void cli_failure_says(const cli_store *store, sky_status status, char *out, size_t out_bytes);
+/* The file of a real sky's scenario; false: the tier is none. */
+bool cli_sky_scenario(const cli_store *store, size_t tier, char *out, size_t out_bytes);
 /* Name scenarios of real skies that were edited after their satellites were started. */
 void cli_note_edited(const cli *c, const cli_store *store);
 /* Fails when a tier's entries cannot be listed, and so not be chosen and removed. */

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define READY_NS  SKY_SECONDS(30)
-#define ASK_NS    SKY_SECONDS(2)
+#define TIMEOUT_S "10"
 #define NAMED_MAX 5 /* satellites in a note */
 
 /* "3 of 5 satellites run", "1 of 1 satellite runs". */
@@ -183,18 +183,25 @@ static int up(cli *c, constellation *x) {
 
 /* ---- status ---- */
 
-static json_t *satellite_json(const constellation_process *p, const sky_satellite_stat *s) {
-    return json_pack("{s:I, s:I, s:I, s:b, s:b, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
-                     "s:I, s:f}",
-                     "plane", (json_int_t)s->satellite.plane, "slot", (json_int_t)s->satellite.slot,
-                     "pid", (json_int_t)p->pid, "running", p->running, "answered", s->answered,
-                     "ms", s->answered ? s->ms : 0.0, "chunks", (json_int_t)s->chunks, "chunks_max",
-                     (json_int_t)s->chunks_max, "gets", (json_int_t)s->gets, "migrated",
-                     (json_int_t)s->migrated, "malformed", (json_int_t)s->malformed, "foreign",
-                     (json_int_t)s->foreign, "stale", (json_int_t)s->stale, "replayed",
-                     (json_int_t)s->replayed, "forged", (json_int_t)s->forged, "memory_bytes",
-                     (json_int_t)(p->running ? p->memory_bytes : 0), "cpu_s",
-                     p->running ? p->cpu_s : 0.0);
+/* It runs, and did not answer when it was asked. */
+static bool is_slow(const constellation_process *p, const sky_satellite_stat *s,
+                    const char *changed) {
+    return p && p->running && !s->answered && !changed;
+}
+
+static json_t *satellite_json(const constellation_process *p, const sky_satellite_stat *s,
+                              const char *changed) {
+    return json_pack(
+        "{s:I, s:I, s:I, s:b, s:b, s:b, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
+        "s:I, s:I, s:f}",
+        "plane", (json_int_t)s->satellite.plane, "slot", (json_int_t)s->satellite.slot, "pid",
+        (json_int_t)p->pid, "running", p->running, "answered", s->answered, "slow",
+        is_slow(p, s, changed), "ms", s->answered ? s->ms : 0.0, "chunks", (json_int_t)s->chunks,
+        "chunks_max", (json_int_t)s->chunks_max, "gets", (json_int_t)s->gets, "migrated",
+        (json_int_t)s->migrated, "malformed", (json_int_t)s->malformed, "foreign",
+        (json_int_t)s->foreign, "stale", (json_int_t)s->stale, "replayed", (json_int_t)s->replayed,
+        "forged", (json_int_t)s->forged, "memory_bytes",
+        (json_int_t)(p->running ? p->memory_bytes : 0), "cpu_s", p->running ? p->cpu_s : 0.0);
 }
 
 /* `changed`: since they were started; NULL: nothing. */
@@ -202,28 +209,30 @@ static int say_status(const cli *c, const constellation *x, const sky_satellite_
                       size_t count, const char *changed) {
     static const constellation_process none = {.pid = 0};
     uint64_t chunks = 0, migrated = 0, refused = 0;
-    uint32_t answered = 0;
+    uint32_t answered = 0, slow = 0;
     double cpu_s = 0;
     char memory[24], run[64], answer[CLI_COUNT_TEXT_BYTES];
     json_t *list = json_array();
     for (size_t i = 0; i < count; i++) {
         const constellation_process *p = constellation_find(x, stats[i].satellite);
         answered += stats[i].answered;
+        slow += is_slow(p, &stats[i], changed);
         chunks += stats[i].chunks;
         migrated += stats[i].migrated;
         refused += stats[i].foreign + stats[i].stale + stats[i].replayed + stats[i].forged;
         cpu_s += p ? p->cpu_s : 0;
-        json_array_append_new(list, satellite_json(p ? p : &none, &stats[i]));
+        json_array_append_new(list, satellite_json(p ? p : &none, &stats[i], changed));
     }
     uint32_t running = constellation_running(x);
     if (c->json)
         return cli_json_print(
-            c, json_pack("{s:s, s:I, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:f, s:o}", "scenario",
-                         x->scenario, "satellites", (json_int_t)x->site.satellite_count, "running",
-                         (json_int_t)running, "changed", changed != NULL, "answered",
-                         (json_int_t)answered, "chunks", (json_int_t)chunks, "migrated",
-                         (json_int_t)migrated, "refused_datagrams", (json_int_t)refused,
-                         "memory_bytes", (json_int_t)memory_of(x), "cpu_s", cpu_s, "list", list));
+            c,
+            json_pack("{s:s, s:I, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:o}", "scenario",
+                      x->scenario, "satellites", (json_int_t)x->site.satellite_count, "running",
+                      (json_int_t)running, "changed", changed != NULL, "answered",
+                      (json_int_t)answered, "slow", (json_int_t)slow, "chunks", (json_int_t)chunks,
+                      "migrated", (json_int_t)migrated, "refused_datagrams", (json_int_t)refused,
+                      "memory_bytes", (json_int_t)memory_of(x), "cpu_s", cpu_s, "list", list));
     json_decref(list);
     if (changed) {
         printf("satellites that were started before %s was %s still run (%u): 'skymem "
@@ -231,9 +240,12 @@ static int say_status(const cli *c, const constellation *x, const sky_satellite_
                changed, x->gone ? "removed" : "changed", running, c->arguments[1]);
         return CLI_OK;
     }
-    printf("%s, %s; %llu chunk%s held, %llu migrated; %llu datagram%s refused; %s of memory and "
+    char late[32] = "";
+    if (slow > 0)
+        snprintf(late, sizeof late, ", %u %s slow", slow, slow == 1 ? "is" : "are");
+    printf("%s, %s%s; %llu chunk%s held, %llu migrated; %llu datagram%s refused; %s of memory and "
            "%.2f s of processor time together\n",
-           running_text(x, run), cli_count_text(answered, "answers", "answer", answer),
+           running_text(x, run), cli_count_text(answered, "answers", "answer", answer), late,
            (unsigned long long)chunks, cli_plural(chunks), (unsigned long long)migrated,
            (unsigned long long)refused, cli_plural(refused), cli_bytes_text(memory_of(x), memory),
            cpu_s);
@@ -259,12 +271,13 @@ static void note_missing(const cli *c, const constellation *x) {
              c->arguments[1], missing == 1 ? "it" : "them");
 }
 
-static int ask(const cli *c, const constellation *x) {
+static int ask(cli *c, const constellation *x) {
     sky_satellite_stat *stats = calloc(x->site.satellite_count, sizeof *stats);
     sky_satellite_stat *asked = calloc(x->site.satellite_count, sizeof *asked);
     uint32_t count = 0;
     int code = CLI_FAILED;
     sky_error error;
+    sky_time until = sky_now() + (sky_time)(cli_number(c, "timeout") * 1e9);
     if (!stats || !asked) {
         cli_failed(c, "out of memory");
         goto cleanup;
@@ -274,8 +287,7 @@ static int ask(const cli *c, const constellation *x) {
         if (constellation_find(x, stats[i].satellite))
             asked[count++].satellite = stats[i].satellite;
     }
-    if (count > 0 &&
-        sky_satellite_ask(x->scenario, asked, count, sky_now() + ASK_NS, &error) != SKY_OK) {
+    if (count > 0 && sky_satellite_ask(x->scenario, asked, count, until, &error) != SKY_OK) {
         cli_failed(c, "%s", error.text);
         goto cleanup;
     }
@@ -390,6 +402,14 @@ const cli_verb cli_verb_constellation = {
         "that is not set. Shells with different values do not see each other's satellites. "
         "Only recorded processes get a signal. --store sky+udp:SCENARIO is the ground "
         "station for them.",
+    .options = (const cli_option[]){{.name = "timeout",
+                                     .kind = CLI_NUMBER,
+                                     .value = "S",
+                                     .fallback = TIMEOUT_S,
+                                     .max = 3600,
+                                     .help = "status: seconds until a satellite that runs and does "
+                                             "not answer is called slow"},
+                                    {.name = NULL}},
     .arguments_min = 2,
     .arguments_max = 2,
     .examples = (const cli_example[]){{"skymem constellation up constellation",
@@ -410,16 +430,18 @@ const cli_verb cli_verb_constellation = {
             {"memory_bytes", "up, status: of all together, shared pages counted once"},
             {"changed", "status: they were started before the file or its key was changed, or it "
                         "is gone; then none is asked and list has those that run"},
-            {"answered", "status: that answered within 2 s"},
+            {"answered", "status: that answered in time"},
+            {"slow", "status: that run and did not answer in time"},
             {"chunks", "status: held by all"},
             {"migrated", "status: chunks handed on as the sky turned"},
             {"cpu_s", "status: processor time so far"},
             {"refused_datagrams", "status: that satellites did not take, for any of the reasons in "
                                   "list"},
-            {"list", "status: {plane slot pid running answered ms chunks chunks_max gets migrated "
-                     "malformed foreign stale replayed forged memory_bytes cpu_s} of each: foreign "
-                     "to forged are datagrams that were not of this sky, too old, seen before, or "
-                     "under a wrong tag"},
+            {"list",
+             "status: {plane slot pid running answered slow ms chunks chunks_max gets migrated "
+             "malformed foreign stale replayed forged memory_bytes cpu_s} of each: foreign "
+             "to forged are datagrams that were not of this sky, too old, seen before, or "
+             "under a wrong tag"},
             {"stopped", "down: that ran"},
             {"killed", "down: that did not end by themselves"},
             {NULL, NULL}},

@@ -1,4 +1,5 @@
 /* skymem stat: the tiers and what they did, their satellites, one key, or a running skymemd. */
+#include "constellation.h"
 #include "entries.h"
 #include "locate.h"
 #include "numbers.h"
@@ -7,8 +8,9 @@
 #include <string.h>
 
 #define SATELLITES_MAX 4096
-#define ASK_NS         SKY_SECONDS(2)
-#define DAEMON_S       3 /* to connect, and then for all of its answer */
+#define TIMEOUT_NS     SKY_SECONDS(2)
+#define SLOW_NS        SKY_SECONDS(10) /* for those that run on this machine */
+#define DAEMON_S       3               /* to connect, and then for all of its answer */
 
 static json_t *tier_json(const cli_store *store, size_t tier) {
     sky_tier_stat s = {0};
@@ -67,10 +69,10 @@ static int stat_tiers(cli *c, const cli_store *store) {
 
 /* ---- satellites ---- */
 
-static json_t *satellite_json(const char *tier, const sky_satellite_stat *s) {
-    json_t *object = json_pack("{s:s, s:I, s:I, s:b}", "tier", tier, "plane",
-                               (json_int_t)s->satellite.plane, "slot",
-                               (json_int_t)s->satellite.slot, "answered", s->answered);
+static json_t *satellite_json(const char *tier, const sky_satellite_stat *s, bool slow) {
+    json_t *object = json_pack(
+        "{s:s, s:I, s:I, s:b, s:b}", "tier", tier, "plane", (json_int_t)s->satellite.plane, "slot",
+        (json_int_t)s->satellite.slot, "answered", s->answered, "slow", slow);
     if (!s->answered)
         return object;
     json_t *counts = json_pack(
@@ -98,7 +100,7 @@ static void satellite_head(cli_table *t) {
         cli_table_cell(t, "%s", head[i]);
 }
 
-static void satellite_row(cli_table *t, const char *tier, const sky_satellite_stat *s) {
+static void satellite_row(cli_table *t, const char *tier, const sky_satellite_stat *s, bool slow) {
     const uint64_t counts[] = {s->chunks,
                                s->chunks_max,
                                s->sets,
@@ -114,7 +116,7 @@ static void satellite_row(cli_table *t, const char *tier, const sky_satellite_st
     if (s->answered)
         cli_table_cell(t, "%.1f ms", s->ms);
     else
-        cli_table_cell(t, "none");
+        cli_table_cell(t, slow ? "slow" : "none");
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         if (s->answered)
             cli_table_cell(t, "%llu", (unsigned long long)counts[i]);
@@ -123,19 +125,69 @@ static void satellite_row(cli_table *t, const char *tier, const sky_satellite_st
     }
 }
 
-/* Those of one tier, if it is a sky, to a list and a table. */
-static int ask_satellites(const cli *c, const cli_store *store, size_t tier, json_t *list,
-                          cli_table *table) {
-    size_t count = 0;
-    sky_satellite_stat *stats = calloc(SATELLITES_MAX, sizeof *stats);
-    sky_status status = stats ? sky_cache_satellites(store->cache, tier, sky_now() + ASK_NS, stats,
-                                                     SATELLITES_MAX, &count)
-                              : SKY_E_NOMEM;
-    for (size_t i = 0; i < count && i < SATELLITES_MAX; i++) {
-        json_array_append_new(list, satellite_json(store->names[tier], &stats[i]));
-        satellite_row(table, store->names[tier], &stats[i]);
+/* The satellites of a sky, as far as they answered. Those that did not and run on this machine are
+ * slow, and not dead. */
+typedef struct {
+    sky_satellite_stat stats[SATELLITES_MAX];
+    bool slow[SATELLITES_MAX];
+    size_t count; /* that the sky has; SATELLITES_MAX of them are asked */
+} answers;
+
+/* Which of those that did not answer run on this machine? Returns how many. */
+static size_t find_slow(const cli_store *store, size_t tier, answers *a) {
+    char path[CLI_WHY_BYTES];
+    constellation x;
+    size_t slow = 0;
+    if (!cli_sky_scenario(store, tier, path, sizeof path) || !constellation_peek(path, &x))
+        return 0;
+    for (size_t i = 0; i < a->count && i < SATELLITES_MAX; i++) {
+        a->slow[i] = !a->stats[i].answered && constellation_find(&x, a->stats[i].satellite);
+        slow += a->slow[i];
     }
-    free(stats);
+    constellation_close(&x);
+    return slow;
+}
+
+/* Once more; what a satellite answered before stands. */
+static sky_status ask_again(const cli_store *store, size_t tier, sky_time until, answers *a) {
+    answers *more = calloc(1, sizeof *more);
+    sky_status status = more ? sky_cache_satellites(store->cache, tier, until, more->stats,
+                                                    SATELLITES_MAX, &more->count)
+                             : SKY_E_NOMEM;
+    for (size_t i = 0; status == SKY_OK && i < more->count && i < SATELLITES_MAX; i++)
+        if (!a->stats[i].answered)
+            a->stats[i] = more->stats[i];
+    if (status == SKY_OK)
+        a->count = more->count;
+    free(more);
+    return status;
+}
+
+/* Until the timeout; those that run on this machine longer, unless it was given. */
+static sky_status ask_all(cli *c, const cli_store *store, size_t tier, answers *a) {
+    bool given = cli_given(c, "timeout");
+    sky_time timeout_ns = given ? (sky_time)(cli_number(c, "timeout") * 1e9) : TIMEOUT_NS;
+    sky_time began = sky_now();
+    sky_status status = ask_again(store, tier, began + timeout_ns, a);
+    size_t slow = status == SKY_OK ? find_slow(store, tier, a) : 0;
+    while (slow > 0 && status == SKY_OK && !given && sky_now() < began + SLOW_NS) {
+        status = ask_again(store, tier, sky_now() + timeout_ns, a);
+        slow = find_slow(store, tier, a);
+    }
+    return status;
+}
+
+/* Those of one tier, if it is a sky, to a list and a table. */
+static int ask_satellites(cli *c, const cli_store *store, size_t tier, json_t *list,
+                          cli_table *table) {
+    answers *a = calloc(1, sizeof *a);
+    sky_status status = a ? ask_all(c, store, tier, a) : SKY_E_NOMEM;
+    size_t count = a ? a->count : 0;
+    for (size_t i = 0; i < count && i < SATELLITES_MAX; i++) {
+        json_array_append_new(list, satellite_json(store->names[tier], &a->stats[i], a->slow[i]));
+        satellite_row(table, store->names[tier], &a->stats[i], a->slow[i]);
+    }
+    free(a);
     if (count > SATELLITES_MAX)
         cli_note(c, "%s: the first %d of %zu satellites were asked", store->names[tier],
                  SATELLITES_MAX, count);
@@ -145,7 +197,7 @@ static int ask_satellites(const cli *c, const cli_store *store, size_t tier, jso
                             sky_status_text(status));
 }
 
-static int stat_satellites(const cli *c, const cli_store *store) {
+static int stat_satellites(cli *c, const cli_store *store) {
     cli_table table = {.columns = "lrrrrrrrrrrrr"};
     json_t *list = json_array();
     int code = CLI_OK;
@@ -348,8 +400,8 @@ const cli_verb cli_verb_stat = {
         "another that uses the same store are not seen, but for a skymemd's with --store "
         "shm:SOCKET. Entries, sizes and what a tier keeps on disk outlive it.\n"
         "With --satellites every satellite of a sky is asked for its own counters, which "
-        "begin at its start. One that does not answer within two seconds is shown as "
-        "silent.\n"
+        "begin at its start, again and again until --timeout. One that does not answer by then "
+        "is shown as none, or as slow if it runs on this machine.\n"
         "With --prometheus all numbers are printed in Prometheus's text format. skymemd has no "
         "HTTP port: let a timer write them to the textfile collector of node_exporter.",
     .settings = CLI_SET_KEYS,
@@ -359,6 +411,12 @@ const cli_verb cli_verb_stat = {
             {.name = "satellites",
              .kind = CLI_FLAG,
              .help = "ask the satellites of the tiers that are skies; without KEY"},
+            {.name = "timeout",
+             .kind = CLI_NUMBER,
+             .value = "S",
+             .max = 3600,
+             .help = "--satellites: seconds that answers are waited for; default: 2, and 10 for "
+                     "satellites that run on this machine"},
             {.name = "all",
              .kind = CLI_FLAG,
              .help = "list every number that is not 0 too; without KEY"},
@@ -394,7 +452,8 @@ const cli_verb cli_verb_stat = {
              "the "
              "rotations since it was put; and where its tier keeps versions its version"},
             {"satellites",
-             "with --satellites: per satellite tier, plane, slot, answered, and of those "
+             "with --satellites: per satellite tier, plane, slot, answered, slow (it runs on "
+             "this machine and did not answer), and of those "
              "that did ms, chunks, chunks_max, sets, gets, misses, evictions, "
              "refused, migrated, purged, swept, gossip, malformed, corrupt, overflow, and of "
              "datagrams that were not taken foreign, stale, replayed, forged; mended counts copies "

@@ -71,7 +71,8 @@ SKY_API sky_status sky_satellite_ask(const char *scenario_path, sky_satellite_st
                                      size_t count, sky_time until, sky_error *error);
 
 /* Ask the satellites of a sky that is a tier, embedded or real, plane by plane, through its ground
- * session: those that say nothing by `until` (0: until they are given up) have not answered.
+ * session. Each is asked again until `until`, however slow it is (0: until it counts as silent);
+ * those that say nothing by then have not answered.
  * Shape:  stats [count_max]; *count: how many satellites the sky has; the first count_max are asked
  * Errors: SKY_E_PARAM (tier `tier` is no sky), SKY_E_NOMEM, SKY_E_BUSY, SKY_E_FORKED */
 SKY_API sky_status sky_cache_satellites(sky_cache *cache, size_t tier, sky_time until,

@@ -159,6 +159,9 @@ static uint32_t attempts_max(const sky__scheduler *q, const sky__operation *o) {
 /* Who ends a request must know whether its satellite is silent, to name it, and so that the next
  * request does not wait for it again. Of places asked in turn, one is waited for so long. */
 bool sky__is_given_up(const sky__scheduler *q, const sky__operation *o) {
+    sky_time until = q->requests->rows[o->request].ask.until;
+    if (until > 0)
+        return q->core->now >= until;
     if (is_done_without(q, o))
         return o->unanswered >= SPARE_WAITS;
     bool decided = sky__undecided_ns(q, o) == 0 ||

@@ -406,6 +406,43 @@ static void what_the_dead_have_is_not_denied(void **state) {
     }
 }
 
+typedef struct {
+    sky_satellite of;
+    sky_time until; /* it says nothing before */
+} slow_one;
+
+static bool passes_by_slow(sky_orrery *o, sky_satellite from, sky_satellite to, sky_message *m) {
+    const slow_one *slow = o->ear_context;
+    (void)m;
+    return o->now >= slow->until ||
+           (!sky_satellite_equal(from, slow->of) && !sky_satellite_equal(to, slow->of));
+}
+
+/* Asked how it is until a time, a satellite that says nothing for long is no dead one. Without such
+ * a time it is given up as for any other request. */
+static void the_slow_say_how_they_are(void **state) {
+    (void)state;
+    for (uint32_t slow_s = 2; slow_s <= 16; slow_s *= 2) {
+        sky_orrery o;
+        begin(&o, &shapes[0]);
+        slow_one slow = {{1, 1}, SKY_TIME_NEVER};
+        o.ear_context = &slow;
+        o.ear = passes_by_slow;
+        sky_request ask = {.stat = true, .satellite = slow.of};
+        assert_int_equal(sky_orrery_ask(&o, 0, &ask).status, SKY_E_IO);
+        sky_time began = o.now;
+        ask.until = began + SKY_SECONDS(slow_s);
+        assert_int_equal(sky_orrery_ask(&o, 0, &ask).status, SKY_E_IO);
+        assert_in_range(o.now - began, SKY_SECONDS(slow_s), SKY_SECONDS(slow_s + 1));
+        slow.until = o.now + SKY_SECONDS(slow_s);
+        ask.until = slow.until + SKY_SECONDS(1);
+        sky_result r = sky_orrery_ask(&o, 0, &ask);
+        assert_int_equal(r.status, SKY_OK);
+        assert_int_equal(r.stat[SKY_STAT_SLOTS], 256);
+        sky_orrery_close(&o);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_satellite_overhead_may_die),
@@ -421,6 +458,7 @@ int main(void) {
         cmocka_unit_test(what_lags_is_found),
         cmocka_unit_test(what_the_dead_have_is_not_denied),
         cmocka_unit_test(an_outage_costs_two_round_trips),
+        cmocka_unit_test(the_slow_say_how_they_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -113,6 +113,7 @@ typedef struct {
 
     bool stat; /* instead of `op`: how is this satellite? */
     sky_satellite satellite;
+    sky_time until; /* … asked again until then, however slow it is; 0: until it counts as silent */
 
     /* Instead of `op`: is copy `probe_copy` (from 0) of chunk `probe` where it should be? The key's
      * block must be in the index. SKY_OK: result.satellite has it; SKY_MISS: nobody has; SKY_E_IO:

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Proves that what is there is never said to be absent: not while satellites stand still, whether
-# their chunks have no copy or parity makes up for them, and not while migration is
-# behind the rotation. What was only late is read afterwards.
+# Proves that a satellite that stands still is called slow, and not dead, and answers late; and that
+# what is there is never said to be absent: not while satellites stand still, whether their chunks
+# have no copy or parity makes up for them, and not while migration is behind the rotation. What was
+# only late is read afterwards.
 . "$(dirname "$0")/common.sh"
 have_satellites
 scenario=$work/sky.yaml
@@ -44,7 +45,8 @@ read_all() {
     whole=0
     for i in $(seq $values); do
         local code=0
-        timeout 60 "$skymem" get "key.$i" -o "$work/got" --store "$store" >"$work/out" 2>"$work/err" ||
+        timeout 60 "$skymem" get "key.$i" -o "$work/got" --store "$store" \
+            >"$work/out" 2>"$work/err" ||
             code=$?
         if [ $code = 0 ]; then
             cmp -s "$work/value.$i" "$work/got" || fail "$1: key.$i is not what it was"
@@ -71,7 +73,20 @@ still=$(most 1)
 kill -STOP "$still"
 read_all "one stands still" 4
 [ $whole -lt $values ] || fail "no value needed the satellite that stood still"
-kill -CONT "$still"
+expect 0 "$skymem" constellation status "$scenario" --timeout 1 --json
+holds 'o["running"] == 35 and o["slow"] >= 1'
+holds "[s['slow'] for s in o['list'] if s['pid'] == $still] == [True]"
+expect 0 "$skymem" constellation status "$scenario" --timeout 0.2
+grep -q "^35 of 35 satellites run, .* slow; " "$work/out" || fail "status: $(cat "$work/out")"
+expect 0 "$skymem" stat --satellites --timeout 0.2 --store "$store"
+grep -qE "^sky\+udp [0-9],[0-9] +slow" "$work/out" || fail "stat: $(cat "$work/out")"
+(
+    sleep 4
+    kill -CONT "$still"
+) &
+expect 0 "$skymem" stat --satellites --store "$store" --json
+holds 'all(s["answered"] and not s["slow"] for s in o["satellites"])'
+wait
 all_come "it moves again"
 expect 3 "$skymem" get never --store "$store"
 expect 0 "$skymem" constellation down "$scenario"

@@ -172,6 +172,7 @@ static sky_status item_describe(sky *s, const job *j, const sky_item *item, pend
     if (j->asked) {
         out->stat = true;
         out->satellite = p->asked->satellite;
+        out->until = j->until;
         return SKY_OK;
     }
     if (j->probed) {
@@ -518,6 +519,14 @@ static void *thread_body(void *argument) {
 
 /* ---- the table ---- */
 
+/* A deadline of the host in virtual time. */
+static sky_time virtual_until(const sky *s, sky_time deadline_ns) {
+    sky_time left = deadline_ns - sky_now(), now = virtual_now(s);
+    if (deadline_ns == 0 || left > SKY_TIME_NEVER - now)
+        return deadline_ns;
+    return left > 0 ? now + left : 1;
+}
+
 sky_status sky__tier_queue(sky *s, job kind, sky_item *items, sky_time deadline_ns,
                            sky_batch *out) {
     sky_mutex_lock(&s->queue_lock);
@@ -527,6 +536,7 @@ sky_status sky__tier_queue(sky *s, job kind, sky_item *items, sky_time deadline_
     if (status == SKY_OK) {
         kind.batch = *out;
         kind.submitted = virtual_now(s);
+        kind.until = virtual_until(s, deadline_ns);
         s->jobs[(s->job_first + s->job_count++) % JOBS_MAX] = kind;
     }
     sky_mutex_unlock(&s->queue_lock);

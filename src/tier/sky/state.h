@@ -24,6 +24,7 @@ typedef struct {
     int64_t at_ms;
     uint64_t if_version;
     sky_satellite_stat *asked; /* [item_count]: satellites, how they are; NULL: `op` */
+    sky_time until;            /* virtual: they are asked until then; 0: until they are given up */
     sky_chunk_copy *probed;    /* [item_count]: chunks of the items' key, where they are; or NULL */
     sky_time submitted;        /* virtual */
 } sky__tier_job;
