@@ -6,7 +6,7 @@ set_target_properties(skymem_sky PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_
 install(TARGETS skymem_core skymem_sky skymem_core_archive skymem_sky_archive
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/skymem include/skymem-sky DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
-install(DIRECTORY scenarios/ DESTINATION ${CMAKE_INSTALL_DATADIR}/skymem/scenarios FILES_MATCHING PATTERN "*.yaml")
+install(DIRECTORY scenarios/ DESTINATION ${CMAKE_INSTALL_DATADIR}/skymem/scenarios FILES_MATCHING PATTERN "*.yaml" PATTERN "*.txt")
 install(DIRECTORY share/texts share/calibration DESTINATION ${CMAKE_INSTALL_DATADIR}/skymem)
 install(FILES share/models.list DESTINATION ${CMAKE_INSTALL_DATADIR}/skymem)
 install(PROGRAMS tools/get-model tools/fetch.sh DESTINATION ${CMAKE_INSTALL_DATADIR}/skymem/tools)

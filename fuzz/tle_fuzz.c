@@ -1,5 +1,5 @@
 /* Two-line elements from strangers: any bytes are satellites that answer for a place, finite or
- * with a reason, or are refused with line and reason. */
+ * with a reason, or are refused with line and reason; and so are lasers. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -35,6 +35,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
         const sky_constellation *c = sky_fleet_shell(f);
         sky_satellite s = sky_fleet_place(f, sky_fleet_number(f, (sky_satellite){c->planes, 1}));
         if (s.plane != c->planes || s.slot != 1)
+            abort();
+        status = sky__fleet_isls(f, (const char *)data, bytes, "fuzz", &error);
+        if (status != SKY_OK && (status > 0 || error.status != status || !error.text[0]))
             abort();
     }
     sky_fleet_destroy(f);

@@ -132,6 +132,8 @@ const cli_verb cli_verb_sim = {
             {"questions", "that lookups asked one after another"},
             {"grounds", "a list, the observer's first: name, sets, gets, hits, unanswered, p50_ms, "
                         "p50_ci_ms, p99_ms, p99_ci_ms"},
+            {"users",
+             "the same of each user, in the scenario's order; times with the way over land"},
             {"checks", "an object of true and false by the check's name"},
             {"--swarm", "instead: runs, virtual_h, wall_s, events, sets, gets, hits, failed (the "
                         "seeds whose checks failed)"},

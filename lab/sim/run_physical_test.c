@@ -11,6 +11,7 @@
 
 #include "config/physical.h"
 #include "lab/sim/run.h"
+#include "orbit/hypatia_fixture.h"
 
 static char folder[256];
 
@@ -122,6 +123,28 @@ static void elements_make_a_sky(void **state) {
     assert_int_equal(s.constellation.slots, 8);
 }
 
+/* Hypatia's files: a grid told by its first line, its lasers, and two of
+ * its stations. Without lasers hardly anything is reached. */
+static void hypatia_states_make_a_sky(void **state) {
+    (void)state;
+    static char text[1 << 18];
+    static const char sky[] =
+        "constellation: {tle: tles.txt, isls: isls.txt}\nsky: physical\nlookup: binary\n"
+        "stations: ground_stations.txt\nobserver: {station: Lyon, min_elevation_deg: 10}\n"
+        "grounds: {bern: [station, 1]}\ntime: {start: 2000-01-01T00:00:00Z}\n"
+        "placement: {servers: 9}\n" REST;
+    sky_hypatia_tles(16, 18, 13.5, text, sizeof text);
+    write_file("tles.txt", text);
+    write_file("ground_stations.txt", "0,Lyon,45.76,4.84,0.0\n1,Bern,46.95,7.44,0.0\n");
+    sky_hypatia_isls(16, 18, 0, text, sizeof text);
+    write_file("isls.txt", text);
+    sky_sim_result r = run_text(sky);
+    assert_int_equal(r.ground_count, 2);
+    assert_true(r.hits > 100 && r.grounds[1].hits > 30);
+    write_file("isls.txt", "0 1\n");
+    assert_true(run_text(sky).hits < r.hits / 2);
+}
+
 static void expect_refused(const char *text, const char *reason) {
     sky_scenario s;
     sky_error error = {0};
@@ -162,6 +185,7 @@ int main(void) {
         cmocka_unit_test(the_trace_is_the_same_everywhere),
         cmocka_unit_test(nothing_in_sight_answers_nothing),
         cmocka_unit_test(elements_make_a_sky),
+        cmocka_unit_test(hypatia_states_make_a_sky),
         cmocka_unit_test(bad_elements_are_refused),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

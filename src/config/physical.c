@@ -4,11 +4,23 @@
 
 #include "base/error.h"
 #include "io/file.h"
+#include "orbit/fleet.h"
 
 /* How far ahead the table of handovers looks, at least and at most; past its end the centre stays
  * where it is, as it does for a satellite that gets no new table. */
 #define AHEAD_MIN_NS SKY_SECONDS(2 * 86400)
 #define AHEAD_MAX_NS SKY_SECONDS(31 * 86400)
+
+static sky_status load_isls(const sky_scenario *s, sky_fleet *fleet, sky_error *error) {
+    char *text;
+    size_t bytes;
+    sky_status status = sky_file_read_all(s->isls_path, SKY_FLEET_FILE_MAX, &text, &bytes, error);
+    if (status != SKY_OK)
+        return status;
+    status = sky__fleet_isls(fleet, text, bytes, s->isls_path, error);
+    free(text);
+    return status;
+}
 
 static sky_status load_elements(const sky_scenario *s, sky_fleet **out, sky_error *error) {
     char *text;
@@ -22,6 +34,8 @@ static sky_status load_elements(const sky_scenario *s, sky_fleet **out, sky_erro
     free(text);
     if (status == SKY_OK)
         status = sky_fleet_arrange(fleet, s->time.start_ms, error);
+    if (status == SKY_OK && s->isls_path[0])
+        status = load_isls(s, fleet, error);
     if (status != SKY_OK) {
         sky_fleet_destroy(fleet);
         return status;
@@ -65,7 +79,7 @@ static sky_observer observer_of(const sky_scenario *s, uint32_t ground) {
     if (ground > 0) {
         o.latitude_deg = s->grounds[ground - 1].place[0];
         o.longitude_deg = s->grounds[ground - 1].place[1];
-        o.altitude_m = 0;
+        o.altitude_m = s->grounds[ground - 1].altitude_m;
         if (s->grounds[ground - 1].min_elevation_deg > 0)
             o.min_elevation_deg = s->grounds[ground - 1].min_elevation_deg;
     }

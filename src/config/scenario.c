@@ -48,9 +48,10 @@ typedef struct {
     special *special;
 } field;
 
-static special read_shell, read_tle, read_sky, read_center, read_strategy, read_window,
-    read_weights, read_ground_links, read_start, read_rotation, read_lookup, read_eviction,
-    read_arrivals, read_liar, read_until, read_base, read_key_file, read_cipher;
+static special read_shell, read_tle, read_isls, read_stations, read_station, read_sky, read_center,
+    read_strategy, read_window, read_weights, read_ground_links, read_start, read_rotation,
+    read_lookup, read_eviction, read_arrivals, read_liar, read_until, read_base, read_key_file,
+    read_cipher;
 
 #define AT(member) offsetof(sky_scenario, member)
 #define TIB        1099511627776.0
@@ -72,8 +73,11 @@ static const field fields[] = {
     {"constellation", "light_km_s", KIND_REAL, AT(constellation.light_km_s), 1e3, 1e6, 0, NULL},
     SPECIAL("constellation", "shell", read_shell),
     SPECIAL("constellation", "tle", read_tle),
+    SPECIAL("constellation", "isls", read_isls),
     SPECIAL("", "sky", read_sky),
     SPECIAL("", "center", read_center),
+    SPECIAL("", "stations", read_stations),
+    SPECIAL("observer", "station", read_station),
     {"observer", "lat_deg", KIND_REAL, AT(observer.latitude_deg), -90, 90, 0, NULL},
     {"observer", "lon_deg", KIND_REAL, AT(observer.longitude_deg), -180, 180, 0, NULL},
     {"observer", "alt_m", KIND_REAL, AT(observer.altitude_m), -500, 20000, 0, NULL},
@@ -329,17 +333,36 @@ static sky_status read_shell(reader *r, const sky_yaml_entry *e) {
 }
 
 /* A path beside the scenario's own, unless it begins with a slash. */
-static sky_status read_tle(reader *r, const sky_yaml_entry *e) {
+static sky_status read_path(reader *r, const sky_yaml_entry *e, const char *what, char out[512]) {
     if (e->list || !e->values[0][0])
-        return refuse_value(r, e, "a file of TLE or OMM");
+        return refuse_value(r, e, what);
     if (!r->is_file)
-        return refuse(r, SKY_E_PARAM, e->line, "constellation.tle: only a scenario file has it");
+        return refuse(r, SKY_E_PARAM, e->line, "%s%s%s: only a scenario file has it", e->section,
+                      e->section[0] ? "." : "", e->key);
     const char *slash = strrchr(r->path, '/');
     bool beside = e->values[0][0] != '/' && slash;
-    int length = snprintf(r->out.elements_path, sizeof r->out.elements_path, "%.*s%s",
-                          beside ? (int)(slash - r->path + 1) : 0, r->path, e->values[0]);
-    if (length < 0 || (size_t)length >= sizeof r->out.elements_path)
-        return refuse_value(r, e, "a shorter path");
+    int length = snprintf(out, 512, "%.*s%s", beside ? (int)(slash - r->path + 1) : 0, r->path,
+                          e->values[0]);
+    return length < 0 || length >= 512 ? refuse_value(r, e, "a shorter path") : SKY_OK;
+}
+
+static sky_status read_tle(reader *r, const sky_yaml_entry *e) {
+    return read_path(r, e, "a file of TLE or OMM", r->out.elements_path);
+}
+
+static sky_status read_isls(reader *r, const sky_yaml_entry *e) {
+    return read_path(r, e, "a file of lasers", r->out.isls_path);
+}
+
+static sky_status read_stations(reader *r, const sky_yaml_entry *e) {
+    return read_path(r, e, "a file of ground stations", r->stations_path);
+}
+
+static sky_status read_station(reader *r, const sky_yaml_entry *e) {
+    size_t bytes = strlen(e->values[0]) + 1;
+    if (e->list || bytes < 2 || bytes > SKY_STATION_NAME_BYTES)
+        return refuse_value(r, e, "a station of `stations`, by name or number");
+    memcpy(r->stations[0], e->values[0], bytes);
     return SKY_OK;
 }
 
@@ -550,7 +573,7 @@ static sky_status begin_section(reader *r, const sky_yaml_entry *e) {
 static sky_status note_constellation(reader *r, const sky_yaml_entry *e) {
     bool shell = strcmp(e->key, "shell") == 0 || strcmp(e->key, "tle") == 0;
     bool grid = !shell && strcmp(e->key, "earth_radius_km") != 0 &&
-                strcmp(e->key, "light_km_s") != 0;
+                strcmp(e->key, "light_km_s") != 0 && strcmp(e->key, "isls") != 0;
     if ((shell && (r->grid_given || r->shell_given)) || (grid && r->shell_given))
         return refuse(
             r, SKY_E_PARAM, e->line,

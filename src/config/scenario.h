@@ -38,6 +38,7 @@ typedef enum {
 typedef struct {
     char name[SKY_SCENARIO_NAME_BYTES];
     double place[2];   /* degrees north and east; ideal: planes and slots from the observer */
+    double altitude_m; /* of a station of a file */
     uint64_t bits_s;   /* of its link; 0: links.ground_bits_s */
     double speed_km_h; /* on a great circle that sets out on its course */
     double course_deg;
@@ -132,6 +133,7 @@ typedef struct {
     uint32_t weather_count;
     bool physical;
     char elements_path[512]; /* physical: TLE or OMM; empty: the constellation is a shell */
+    char isls_path[512];     /* its lasers, as Hypatia writes them; empty: a +GRID */
 
     uint32_t chunk_bytes;
     struct {

@@ -24,6 +24,9 @@ static sky_status check_physical(reader *r) {
     if (s->elements_path[0] && !s->physical)
         return sky__scenario_refuse(r, SKY_E_PARAM, line_of(r, "constellation", "tle"),
                                     "constellation.tle needs sky: physical");
+    if (s->isls_path[0] && !s->elements_path[0])
+        return sky__scenario_refuse(r, SKY_E_PARAM, line_of(r, "constellation", "isls"),
+                                    "constellation.isls: lasers of which satellites? Give tle");
     if (s->physical && s->centre.plane != 0 && !sky_strategy_row_of(s->placement.strategy)->aboard)
         return sky__scenario_refuse(
             r, SKY_E_PARAM, line_of(r, "", "center"),

@@ -34,14 +34,17 @@ static sky_status refuse_name(reader *r, const sky_yaml_entry *e) {
 /* Whether a place is one is known when the sky is. */
 sky_status sky__scenario_ground(reader *r, const sky_yaml_entry *e) {
     static const char allowed[] =
-        "[LATITUDE, LONGITUDE], then its Mb/s (0: as links.ground_mbps), then its km/h and course "
-        "in degrees, then its mask in degrees; in an ideal sky [PLANES, SLOTS] from the observer, "
+        "[LATITUDE, LONGITUDE], or [station, NAME] of `stations`, then its Mb/s (0: as "
+        "links.ground_mbps), then its km/h and course in degrees, then its mask in degrees; in an "
+        "ideal sky [PLANES, SLOTS] from the observer, "
         "then its Mb/s";
     static const double lows[] = {-SKY_PLANES_MAX, -SKY_SLOTS_MAX, 0, 0, -360, 0};
     static const double highs[] = {SKY_PLANES_MAX, SKY_SLOTS_MAX, 1e9, 3e4, 360, 90};
     double v[6] = {0};
     bool fine = e->list && e->value_count >= 2 && e->value_count <= 6 && e->value_count != 4;
-    for (unsigned i = 0; fine && i < e->value_count; i++)
+    bool station = e->list && e->value_count > 0 && strcmp(e->values[0], "station") == 0;
+    fine &= !station || (e->values[1][0] && strlen(e->values[1]) < SKY_STATION_NAME_BYTES);
+    for (unsigned i = station ? 2 : 0; fine && i < e->value_count; i++)
         fine = sky__scenario_number(e->values[i], &v[i]) && v[i] >= lows[i] && v[i] <= highs[i];
     if (!fine || (v[2] > 0 && v[2] < 1e-3))
         return refuse_entry(r, e, allowed);
@@ -63,6 +66,8 @@ sky_status sky__scenario_ground(reader *r, const sky_yaml_entry *e) {
         return sky__scenario_refuse(r, SKY_E_PARAM, e->line, "more than %d grounds",
                                     SKY_GROUNDS_MAX - 1);
     s->grounds[s->ground_count++] = g;
+    if (station)
+        memcpy(r->stations[s->ground_count], e->values[1], strlen(e->values[1]) + 1);
     return SKY_OK;
 }
 
@@ -404,8 +409,13 @@ static sky_status check_outages(reader *r) {
 }
 
 sky_status sky__scenario_check_lists(reader *r) {
-    sky_status (*const checks[])(reader *) = {check_grounds,    check_users,    check_anchors,
-                                              check_elevations, check_weathers, check_outages};
+    sky_status (*const checks[])(reader *) = {sky__scenario_check_stations,
+                                              check_grounds,
+                                              check_users,
+                                              check_anchors,
+                                              check_elevations,
+                                              check_weathers,
+                                              check_outages};
     sky_status status = SKY_OK;
     for (size_t i = 0; i < sizeof checks / sizeof *checks && status == SKY_OK; i++)
         status = checks[i](r);

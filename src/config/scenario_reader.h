@@ -6,6 +6,8 @@
 #include "config/scenario.h"
 #include "config/yaml.h"
 
+#define SKY_STATION_NAME_BYTES 64
+
 typedef struct {
     const char *path;
     sky_error *error;
@@ -14,6 +16,9 @@ typedef struct {
     bool is_file;    /* and may name others */
     bool grid_given; /* planes, slots or another key that a shell would say */
     uint32_t sections_seen;
+    char stations_path[512]; /* a file of places; empty: none */
+    /* Where a place is a station's: its name or number. The first is the observer's. */
+    char stations[SKY_GROUNDS_MAX][SKY_STATION_NAME_BYTES];
     int lines[96]; /* of fields seen, from 1 */
 } sky__scenario_reader;
 
@@ -35,6 +40,8 @@ sky_status sky__scenario_ground(sky__scenario_reader *r, const sky_yaml_entry *e
 sky_status sky__scenario_user(sky__scenario_reader *r, const sky_yaml_entry *e);
 sky_status sky__scenario_elevation(sky__scenario_reader *r, const sky_yaml_entry *e);
 sky_status sky__scenario_weather(sky__scenario_reader *r, const sky_yaml_entry *e);
+/* stations.c: places that are those of stations in a file. */
+sky_status sky__scenario_check_stations(sky__scenario_reader *r);
 /* What concerns several of these. */
 sky_status sky__scenario_check_lists(sky__scenario_reader *r);
 

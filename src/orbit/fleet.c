@@ -142,6 +142,7 @@ void sky_fleet_destroy(sky_fleet *f) {
         return;
     free(f->members);
     free(f->numbers);
+    free(f->lasers);
     free(f);
 }
 

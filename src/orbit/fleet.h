@@ -29,7 +29,14 @@ struct sky_fleet {
     sky__member *members;
     uint32_t member_max;
     uint32_t *numbers;
+    uint32_t told_planes, told_slots; /* by the file, whose satellites stand in that order; or 0 */
+    uint8_t *lasers; /* [planes × slots] SKY__LASER_… that there are; NULL: all of the +GRID */
+    int32_t link_offset; /* of these */
 };
+
+/* A satellite's laser to the next slot of its plane, and to the plane after. */
+#define SKY__LASER_AHEAD  1
+#define SKY__LASER_BESIDE 2
 
 /* Whether it was read from elements; else it is a shell. */
 bool sky_fleet_has_elements(const sky_fleet *fleet);
@@ -41,6 +48,18 @@ static inline uint32_t sky__fleet_number(const sky_fleet *f, sky_satellite s) {
     uint32_t cell = (s.plane - 1) * f->shell.slots + (s.slot - 1);
     return f->members ? f->numbers[cell] : cell;
 }
+
+/* Whether the file said how many planes and slots there are, as Hypatia's do. */
+static inline bool sky__fleet_is_told(const sky_fleet *f) {
+    return f->told_planes > 0;
+}
+
+/* The lasers of a fleet that was told its grid, and is arranged: Hypatia's isls.txt, a line "a b"
+ * for each, numbers of satellites from 0, a below b. All must be of one +GRID: neighbours in a
+ * plane, or in planes next to each other with as many slots between them everywhere.
+ * Errors: SKY_E_SYNTAX, SKY_E_PARAM (no such grid), SKY_E_NOMEM; `error` gets "path:line: …" */
+sky_status sky__fleet_isls(sky_fleet *f, const char *text, size_t bytes, const char *path,
+                           sky_error *error);
 
 /* What a parser hands over. Errors: SKY_E_PARAM (out of range, too many), SKY_E_NOMEM */
 sky_status sky__fleet_add(sky_fleet *f, const char *name, size_t name_bytes,

@@ -259,6 +259,29 @@ static sky_status make_grid(sky_fleet *f, thinning *t, entry *e, uint32_t count,
     return SKY_OK;
 }
 
+/* As the file has them; the phasing is in the satellites' places. Nobody is left out. */
+static sky_status make_told_grid(sky_fleet *f, entry *e, uint32_t count, double *gaps) {
+    uint32_t *numbers = f->numbers ? f->numbers : calloc(f->count, sizeof *numbers);
+    if (!numbers)
+        return SKY_E_NOMEM;
+    f->numbers = numbers;
+    if (count < f->count)
+        return SKY_E_PARAM;
+    qsort(e, count, sizeof *e, by_node);
+    for (uint32_t i = 0; i < count; i++)
+        gaps[i] = gap_after(e, i, count);
+    qsort(gaps, count, sizeof *gaps, compare_falling);
+    summarise_fleet(f, e, count, gaps[0]);
+    f->shell.planes = f->told_planes;
+    f->shell.slots = f->told_slots;
+    f->shell.phasing = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        f->numbers[i] = i;
+        f->members[i].place = (sky_satellite){i / f->told_slots + 1, i % f->told_slots + 1};
+    }
+    return SKY_OK;
+}
+
 sky_status sky_fleet_arrange(sky_fleet *f, int64_t ms, sky_error *error) {
     if (!f)
         return sky_fail(error, SKY_E_PARAM, "no fleet given");
@@ -274,7 +297,8 @@ sky_status sky_fleet_arrange(sky_fleet *f, int64_t ms, sky_error *error) {
         goto cleanup;
     for (uint32_t i = 0; i < f->count; i++)
         count += describe_entry(f, i, ms, &e[count]);
-    status = make_grid(f, &t, e, count, gaps);
+    status = sky__fleet_is_told(f) ? make_told_grid(f, e, count, gaps)
+                                   : make_grid(f, &t, e, count, gaps);
 cleanup:
     free(e);
     free(gaps);
@@ -282,8 +306,9 @@ cleanup:
     free(t.heap);
     if (status != SKY_OK)
         return sky_fail(error, status,
-                        status == SKY_E_NOMEM
-                            ? "out of memory"
+                        status == SKY_E_NOMEM ? "out of memory"
+                        : sky__fleet_is_told(f)
+                            ? "of the grid's satellites only %u have a place at that time"
                             : "%u satellites make no grid: at least two planes of two are needed",
                         count);
     return status;

@@ -8,7 +8,9 @@
  * (A = 10, no I, no O); the last column is a checksum, digits added up with each minus as one.
  * Lines that begin with # are skipped, and so is what stands behind column 69 after a blank (the
  * published verification set has times there). A name may begin with "1 ": line 1 follows it.
- * Column 63 is the ephemeris type; 4 is SGP4-XP, whose elements mean something else. */
+ * Column 63 is the ephemeris type; 4 is SGP4-XP, whose elements mean something else.
+ * A first line of two whole numbers is Hypatia's: planes and slots, in whose order satellites
+ * stand, each named NAME NUMBER, from 0. */
 #include <string.h>
 
 #include "base/error.h"
@@ -151,10 +153,34 @@ static bool is_name(const char *line, size_t bytes, sky__lines after) {
     return bytes < COLUMNS && next_told(&after, &line, &bytes) && is_card(line, bytes, '1');
 }
 
+/* Hypatia's first line; false: it is none. */
+static bool read_grid(const char *line, size_t bytes, uint64_t *planes, uint64_t *slots) {
+    const char *blank = memchr(line, ' ', bytes);
+    return blank && sky__whole(line, (size_t)(blank - line), SKY_PLANES_MAX, planes) &&
+           sky__whole(blank, bytes - (size_t)(blank - line), SKY_SLOTS_MAX, slots) && *planes > 0 &&
+           *slots > 0;
+}
+
+/* NULL, or what is wrong with the name of satellite `number` of a told grid. */
+static const char *check_numbered(const char *name, size_t bytes, uint32_t number) {
+    uint64_t told;
+    size_t digits = 0;
+    while (digits < bytes && name[bytes - 1 - digits] != ' ')
+        digits++;
+    if (bytes == 0 || digits == bytes ||
+        !sky__whole(name + bytes - digits, digits, UINT32_MAX, &told) || told != number)
+        return "after a first line of planes and slots satellites are named NAME NUMBER, from 0 on";
+    return NULL;
+}
+
 bool sky__tle_begins(const char *text, size_t bytes) {
     sky__lines lines = {.at = text, .end = text + bytes};
     const char *line;
     size_t length;
+    uint64_t planes, slots;
+    sky__lines after = lines;
+    if (next_told(&after, &line, &length) && read_grid(line, length, &planes, &slots))
+        lines = after;
     for (int i = 0; i < 2 && next_told(&lines, &line, &length); i++) {
         if (is_card(line, length, '1') && !memchr(line, ',', length))
             return true;
@@ -176,9 +202,30 @@ static const char *read_pair(sky__lines *lines, const char *line, size_t bytes, 
     return wrong ? wrong : second_line(text, e);
 }
 
+/* The planes and slots that the first line tells, if it does. */
+static void take_grid(sky__lines *lines, sky_fleet *f) {
+    sky__lines after = *lines;
+    const char *line;
+    size_t length;
+    uint64_t planes, slots;
+    if (!next_told(&after, &line, &length) || !read_grid(line, length, &planes, &slots))
+        return;
+    *lines = after;
+    f->told_planes = (uint32_t)planes;
+    f->told_slots = (uint32_t)slots;
+}
+
+static sky_status check_grid(const sky_fleet *f, const char *path, sky_error *error) {
+    if (!sky__fleet_is_told(f) || f->count == f->told_planes * f->told_slots)
+        return SKY_OK;
+    return sky_fail(error, SKY_E_SYNTAX, "%s:1: %u planes of %u satellites, but there are %u", path,
+                    f->told_planes, f->told_slots, f->count);
+}
+
 sky_status sky__tle_read(const char *text, size_t bytes, const char *path, sky_fleet *f,
                          sky_error *error) {
     sky__lines lines = {.at = text, .end = text + bytes};
+    take_grid(&lines, f);
     const char *line, *name = NULL;
     size_t length, name_bytes = 0;
     while (next_told(&lines, &line, &length)) {
@@ -193,7 +240,10 @@ sky_status sky__tle_read(const char *text, size_t bytes, const char *path, sky_f
             continue;
         }
         sky__elements e = {0};
-        const char *wrong = read_pair(&lines, line, length, &e);
+        const char *wrong = NULL;
+        if (sky__fleet_is_told(f))
+            wrong = check_numbered(name, name_bytes, f->count);
+        wrong = wrong ? wrong : read_pair(&lines, line, length, &e);
         if (wrong)
             return sky_fail(error, SKY_E_SYNTAX, "%s:%zu: %s", path, lines.number, wrong);
         sky_status status = sky__fleet_add(f, name, name_bytes, &e);
@@ -207,5 +257,5 @@ sky_status sky__tle_read(const char *text, size_t bytes, const char *path, sky_f
     if (name)
         return sky_fail(error, SKY_E_SYNTAX, "%s:%zu: a name and no element after it", path,
                         lines.number);
-    return SKY_OK;
+    return check_grid(f, path, error);
 }

@@ -39,9 +39,9 @@ int32_t sky_link_offset(const sky_constellation *c) {
     return best;
 }
 
-/* Arranged elements are aligned already. */
+/* Arranged elements are aligned already; of lasers that were given it is theirs. */
 int32_t sky_fleet_link_offset(const sky_fleet *f) {
-    return f->members ? 0 : sky_link_offset(&f->shell);
+    return f->members ? f->link_offset : sky_link_offset(&f->shell);
 }
 
 static double dot(sky_vector a, sky_vector b) {
@@ -74,6 +74,10 @@ static sky_laser make_link(const sky_fleet *f, int64_t ms, double grazing_km, sk
     return l;
 }
 
+static bool has_laser(const sky_fleet *f, sky_satellite from, uint8_t which) {
+    return !f->lasers || f->lasers[sky__fleet_number(f, from)] & which;
+}
+
 size_t sky_fleet_links(const sky_fleet *f, int64_t ms, double grazing_km, sky_laser *out) {
     if (!f || !out)
         return 0;
@@ -86,10 +90,15 @@ size_t sky_fleet_links(const sky_fleet *f, int64_t ms, double grazing_km, sky_la
             sky_satellite ahead = {plane, sky__ring_step(slot, 1, c->slots)};
             sky_satellite beside = sky__untwist(c, plane + 1, (int64_t)slot + offset);
             bool around = plane == c->planes;
-            if (c->slots > 1 && !(c->slots == 2 && slot == 2))
-                out[count++] = make_link(f, ms, grazing_km, here, ahead, false);
-            if (c->planes > 1 && !(c->planes == 2 && around))
-                out[count++] = make_link(f, ms, grazing_km, here, beside, around && has_seam(c));
+            if (c->slots > 1 && !(c->slots == 2 && slot == 2)) {
+                out[count] = make_link(f, ms, grazing_km, here, ahead, false);
+                out[count++].up &= has_laser(f, here, SKY__LASER_AHEAD);
+            }
+            if (c->planes > 1 && !(c->planes == 2 && around)) {
+                bool seam = around && has_seam(c) && !f->lasers;
+                out[count] = make_link(f, ms, grazing_km, here, beside, seam);
+                out[count++].up &= has_laser(f, here, SKY__LASER_BESIDE);
+            }
         }
     }
     return count;

@@ -71,11 +71,37 @@ static sky_status tabulate_sky(sky_true_sky *t) {
     return SKY_OK;
 }
 
+#define HOP_LOOKS 16  /* at a told grid's lasers, in a turn round the Earth */
+#define HOP_SLACK 1.1 /* between looks, and for what drifts */
+
+/* Of a told grid: no formula knows how its planes are phased. */
+static void measure_told_hops(sky_true_sky *t) {
+    const sky_constellation *c = sky_fleet_shell(t->given.fleet);
+    double plane_km = 0, slot_km = 0;
+    for (int look = 0; look < HOP_LOOKS; look++) {
+        int64_t ms = t->given.start_ms + (int64_t)(sky_period_s(c) * 1000 * look / HOP_LOOKS);
+        size_t count = sky_fleet_links(t->given.fleet, ms, SKY__GRAZING_KM, t->ways->lasers);
+        for (size_t i = 0; i < count; i++) {
+            const sky_laser *l = &t->ways->lasers[i];
+            double *most = l->from / c->slots == l->to / c->slots ? &slot_km : &plane_km;
+            *most = l->up && l->km > *most ? l->km : *most;
+        }
+    }
+    t->plane_ns = round_time(plane_km * HOP_SLACK * t->ns_per_km);
+    t->slot_ns = round_time(slot_km * HOP_SLACK * t->ns_per_km);
+    /* where lasers are missing, or hidden by the Earth: half round either way */
+    t->detour_ns = c->planes / 2 * t->plane_ns + c->slots / 2 * t->slot_ns;
+}
+
 /* The longest hops of a shell. Elements have no formula: half as much again as their shell. */
 static void measure_hops(sky_true_sky *t) {
     const sky_constellation *c = sky_fleet_shell(t->given.fleet);
     double least, plane_km, slot_km = sky_intra_plane_km(c);
     t->link_offset = sky_fleet_link_offset(t->given.fleet);
+    if (sky__fleet_is_told(t->given.fleet)) {
+        measure_told_hops(t);
+        return;
+    }
     sky_inter_plane_range_km(c, t->link_offset, &least, &plane_km);
     double slack = sky_fleet_has_elements(t->given.fleet) ? 1.5 : 1;
     t->plane_ns = round_time(plane_km * slack * t->ns_per_km);
@@ -270,7 +296,7 @@ static int64_t ring_distance(int64_t steps, int64_t count) {
  * where the slots are moved on. A polar seam is never crossed. */
 static sky_time straight_ns(const sky_true_sky *t, sky_satellite a, sky_satellite b) {
     const sky_constellation *c = sky_fleet_shell(t->given.fleet);
-    bool open = c->raan_spread_deg > 0 && c->raan_spread_deg <= 180;
+    bool open = c->raan_spread_deg > 0 && c->raan_spread_deg <= 180 && !t->given.fleet->lasers;
     sky_time best = SKY_TIME_NEVER;
     for (int64_t round = open ? 0 : -1; round <= (open ? 0 : 1); round++) {
         int64_t planes = (int64_t)b.plane - a.plane + round * (int64_t)c->planes;
