@@ -85,10 +85,11 @@ static void futex_wake(_Atomic uint32_t *word) {
     (void)syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-/* The peer, if it sleeps. To be called after what it is to see was written. */
+/* Wake the peer, if it sleeps. What it is to see was stored before. That store and this load, and
+ * its store of `rest` and its last look, are sequentially consistent: either we see its rest, or it
+ * sees what we stored. */
 static void ring_wake_peer(sky_ring *r) {
-    atomic_thread_fence(memory_order_seq_cst); /* either we see its rest, or it sees our words */
-    if (atomic_load_explicit(&r->out->rest, memory_order_relaxed) == SKY_RING_AWAKE)
+    if (atomic_load(&r->out->rest) == SKY_RING_AWAKE)
         return;
     uint32_t rest = atomic_exchange(&r->out->rest, SKY_RING_AWAKE);
     if (rest == SKY_RING_ON_WORD)
@@ -99,13 +100,13 @@ static void ring_wake_peer(sky_ring *r) {
 
 /* Bytes that may be sent; more than there are: the peer's head is wild. */
 static uint32_t ring_used(const sky_ring *r) {
-    return r->tail - atomic_load_explicit(&r->out->head, memory_order_acquire);
+    return r->tail - atomic_load(&r->out->head);
 }
 
 bool sky_ring_has_work(const sky_ring *r) {
-    if (atomic_load_explicit(&r->in->tail, memory_order_acquire) != r->head)
+    if (atomic_load(&r->in->tail) != r->head)
         return true;
-    return r->blocked && atomic_load_explicit(&r->out->want, memory_order_relaxed) == 0;
+    return r->blocked && atomic_load(&r->out->want) == 0;
 }
 
 bool sky_ring_is_read(const sky_ring *r) {
@@ -114,8 +115,7 @@ bool sky_ring_is_read(const sky_ring *r) {
 
 bool sky_ring_sleep(sky_ring *r, sky_ring_rest how) {
     atomic_store(&r->in->rest, how);
-    atomic_thread_fence(memory_order_seq_cst);
-    if (!sky_ring_has_work(r) && !atomic_load_explicit(&r->kicked, memory_order_relaxed))
+    if (!sky_ring_has_work(r) && !atomic_load(&r->kicked))
         return true;
     sky_ring_rise(r);
     return false;
@@ -202,8 +202,7 @@ static void copy_out(const uint8_t *ring, uint32_t at, void *data, size_t bytes)
 static sky_status find_room(sky_ring *r, uint32_t bytes) {
     uint32_t used = ring_used(r);
     if (used <= SKY_RING_BYTES && SKY_RING_BYTES - used < bytes) {
-        atomic_store(&r->out->want, 1);
-        atomic_thread_fence(memory_order_seq_cst); /* either it sees our want, or we its head */
+        atomic_store(&r->out->want, 1); /* either it sees this, or we its head */
         used = ring_used(r);
         r->blocked = used <= SKY_RING_BYTES && SKY_RING_BYTES - used < bytes;
         if (r->blocked)
@@ -224,7 +223,7 @@ sky_status sky_ring_send(sky_ring *r, const void *data, size_t bytes, int passed
     copy_in(r->out_bytes, r->tail, &word, sizeof word);
     copy_in(r->out_bytes, r->tail + WORD_BYTES, data, bytes);
     r->tail += padded(bytes);
-    atomic_store_explicit(&r->out->tail, r->tail, memory_order_release);
+    atomic_store(&r->out->tail, r->tail);
     ring_wake_peer(r);
     return SKY_OK;
 }
@@ -258,7 +257,7 @@ static sky_status take_descriptor(sky_ring *r, int *passed) {
 }
 
 sky_status sky_ring_receive(sky_ring *r, void *data, size_t bytes_max, size_t *bytes, int *passed) {
-    uint32_t word, there = atomic_load_explicit(&r->in->tail, memory_order_acquire) - r->head;
+    uint32_t word, there = atomic_load(&r->in->tail) - r->head;
     *passed = -1;
     if (there == 0)
         return SKY_MISS;
@@ -276,9 +275,8 @@ sky_status sky_ring_receive(sky_ring *r, void *data, size_t bytes_max, size_t *b
     }
     *bytes = size;
     r->head += padded(size);
-    atomic_store_explicit(&r->in->head, r->head, memory_order_release);
-    atomic_thread_fence(memory_order_seq_cst);
-    if (atomic_load_explicit(&r->in->want, memory_order_relaxed) != 0) {
+    atomic_store(&r->in->head, r->head);
+    if (atomic_load(&r->in->want) != 0) {
         atomic_store(&r->in->want, 0);
         ring_wake_peer(r);
     }

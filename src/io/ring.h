@@ -44,9 +44,9 @@ typedef struct {
     uint8_t *memory; /* NULL: none */
     struct sky__ring_side *in, *out;
     uint8_t *in_bytes, *out_bytes;
-    uint32_t head; /* of `in`: bytes received so far */
-    uint32_t tail; /* of `out`: bytes sent so far */
-    bool blocked;  /* the last send found no room */
+    uint32_t head;        /* of `in`: bytes received so far */
+    uint32_t tail;        /* of `out`: bytes sent so far */
+    _Atomic bool blocked; /* the last send found no room */
     _Atomic bool kicked;
     sky_spin spin;
     int held[SKY_RING_HELD_MAX];
