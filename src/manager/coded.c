@@ -26,17 +26,31 @@ static uint64_t align(uint64_t bytes) {
 
 /* ---- shapes ---- */
 
-/* Heads and dimensions of a group's layers; false: the codec has no shape for
- * them. */
+/* The fewest equal parts of a head that are narrow enough for the codec; 0: there are none. Latent
+ * attention has one head of more channels than that. Heads mean nothing to the codec but channels
+ * that are coded together, and a head's elements are contiguous, so parts of it are heads. */
+static uint32_t parts_of_head(uint32_t k_dim, uint32_t v_dim) {
+    uint32_t narrow = k_dim < v_dim ? k_dim : v_dim, wide = k_dim < v_dim ? v_dim : k_dim;
+    for (uint32_t parts = (wide + SKY_HEAD_DIM_MAX - 1) / SKY_HEAD_DIM_MAX; parts <= narrow;
+         parts++)
+        if (k_dim % parts == 0 && v_dim % parts == 0)
+            return parts;
+    return 0;
+}
+
+/* Heads and dimensions of a group's layers; false: the codec has no shape for them. */
 static bool shape_of(const sky_layer_group *g, sky_skv_layer *out) {
     uint32_t heads = g->kv_heads ? g->kv_heads : 1;
     if (g->k_element == SKY_ELEMENT_BYTE || g->v_element == SKY_ELEMENT_BYTE)
         return false;
     uint32_t k = g->k_row_bytes / sky_element_bytes(g->k_element),
              v = g->v_row_bytes / sky_element_bytes(g->v_element);
-    if (k % heads != 0 || v % heads != 0 || k / heads > SKY_HEAD_DIM_MAX ||
-        v / heads > SKY_HEAD_DIM_MAX || k > SKY_ROW_ELEMENTS_MAX || v > SKY_ROW_ELEMENTS_MAX)
+    if (k % heads != 0 || v % heads != 0 || k > SKY_ROW_ELEMENTS_MAX || v > SKY_ROW_ELEMENTS_MAX)
         return false;
+    uint32_t parts = parts_of_head(k / heads, v / heads);
+    if (parts == 0)
+        return false;
+    heads *= parts;
     *out = (sky_skv_layer){heads, k / heads, v / heads, g->k_element, g->v_element};
     return true;
 }
