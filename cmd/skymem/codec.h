@@ -34,6 +34,8 @@ bool codec_read_level(const codec_job *j, sky_level *level);
 
 /* ---- codec_profile.c ---- */
 
+/* False: --no-layout beside what says how keys are turned, and that was said. */
+bool codec_rope_agrees(const codec_job *j);
 /* Take --calibration and --layout, for rows of this shape. */
 int codec_read_profile(codec_job *j, uint32_t layers, uint32_t heads, uint32_t dim);
 /* Is the calibration of such rows, and do their layers stand in the model's order? */

@@ -70,10 +70,21 @@ static int encode_all(const codec_job *j, const npy_array *a, sky_level level) {
     return CLI_OK;
 }
 
+/* Rope costs a lossy level bits, and nobody sees that from the result. */
+static void note_rope(const codec_job *j, sky_level level) {
+    if (level == SKY_LEVEL_LOSSLESS || cli_text(j->c, "layout") || cli_text(j->c, "calibration") ||
+        cli_flag(j->c, "no-layout"))
+        return;
+    cli_note(j->c,
+             "%s: neither --layout nor --calibration says how keys were rotated, so they are coded "
+             "rope and all, in more bytes and less exactly; --no-layout if none rotated them",
+             j->c->arguments[1]);
+}
+
 int codec_run_encode(codec_job *j) {
     npy_array a;
     sky_level level;
-    if (!codec_read_level(j, &level))
+    if (!codec_read_level(j, &level) || !codec_rope_agrees(j))
         return CLI_USAGE;
     int code = npy_read(j->c, j->c->arguments[1], &a);
     if (code != CLI_OK)
@@ -83,6 +94,8 @@ int codec_run_encode(codec_job *j) {
         code = codec_check_profile(j, &a);
     if (code == CLI_OK)
         code = encode_all(j, &a, level);
+    if (code == CLI_OK)
+        note_rope(j, level);
     cli_blob_free(&a.file);
     return code;
 }

@@ -179,8 +179,8 @@ int codec_run_lower(codec_job *j) {
     sky_stream_shape shape;
     if (!codec_read_level(j, &level))
         return CLI_USAGE;
-    if (cli_flag(j->c, "no-layout") && (cli_text(j->c, "layout") || cli_text(j->c, "calibration")))
-        return cli_usage(j->c, "--no-layout goes with neither --layout nor --calibration");
+    if (!codec_rope_agrees(j))
+        return CLI_USAGE;
     int code = codec_read_summary(j, &file, &s);
     if (code == CLI_OK) {
         sky_skv_stream_shape(&s.first, 0, SKY_KV_K, &shape);

@@ -34,6 +34,14 @@ static int use_layout(codec_job *j, const char *path, uint32_t layers, uint32_t 
     return CLI_OK;
 }
 
+bool codec_rope_agrees(const codec_job *j) {
+    if (!cli_flag(j->c, "no-layout") ||
+        (!cli_text(j->c, "layout") && !cli_text(j->c, "calibration")))
+        return true;
+    cli_usage(j->c, "--no-layout goes with neither --layout nor --calibration");
+    return false;
+}
+
 int codec_read_profile(codec_job *j, uint32_t layers, uint32_t heads, uint32_t dim) {
     const char *calibration = cli_text(j->c, "calibration"), *layout = cli_text(j->c, "layout");
     int code = calibration ? cli_profile_read(j->c, calibration, &j->profile) : CLI_OK;

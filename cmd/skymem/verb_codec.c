@@ -55,7 +55,8 @@ static const struct {
     int (*run)(codec_job *j);
 } parts[] = {
     {"levels", "", false, false, run_levels},
-    {"encode", "level output layout calibration plain block-tokens", true, true, codec_run_encode},
+    {"encode", "level output layout calibration no-layout plain block-tokens", true, true,
+     codec_run_encode},
     {"decode", "output layout calibration layers", true, true, codec_run_decode},
     {"lower", "level output layout calibration no-layout plain", true, true, codec_run_lower},
     {"stat", "", true, false, codec_run_stat},
@@ -100,31 +101,33 @@ const cli_verb cli_verb_codec = {
     .summary = "Encode rows of a KV cache to fewer bytes, and back",
     .synopsis = "levels | encode IN.npy | decode IN.skv | lower IN.skv | stat F | verify F",
     .words = "levels|encode|decode|lower|stat|verify",
-    .about = "encode cuts an array into blocks and writes a container for each of them; decode "
-             "joins them. lower takes a file to a lower level. stat shows what a file holds. "
-             "verify checks every checksum. levels lists the levels.\n"
-             "Arrays are .npy files of f16, f32 or bf16 (as u16), shaped [layer, 2, token, "
-             "kv_head, dim], keys first, layers in the model's order, as `skymem run --dump-kv` "
-             "writes them. The result goes "
-             "to -o FILE, or to the file named last.\n"
-             "lower does not need the rows: going from 8 to 4 costs no more than 4 itself. "
-             "Streams at that level or below stay as they are. A file that has nothing better "
-             "than the new level is refused.\n"
-             "A calibration (skymem calibrate) makes the lossy levels smaller at equal quality. "
-             "Data encoded with a calibration decodes only with the same one.\n"
-             "A layout is JSON: {\"rope\": {\"kind\": \"neox\", \"dims\": 256, \"base\": 10000, "
-             "\"frequency_scale\": 1}, \"first_position\": 0}. It says where the first row "
-             "stands, and how keys were rotated where no calibration says so. decode and lower "
-             "take the calibration or layout that the file was encoded with. Lossless rows "
-             "decode without either.\n"
-             "lower without that layout would keep the rope in the keys, and they would be "
-             "larger and less exact. So lower refuses a file that was made with a layout, and a "
-             "file that does not say. --no-layout is for keys that no rope rotated.\n"
-             "stat reads the directories only: the content of the layers, the position of the "
-             "rows, how they were made, and the bytes of each level. It numbers layers as the file "
-             "has them: in the order of the calibration. verify also decodes what "
-             "it can: data that was encoded with a calibration or layout is decoded when that "
-             "is given.",
+    .about =
+        "encode cuts an array into blocks and writes a container for each of them; decode "
+        "joins them. lower takes a file to a lower level. stat shows what a file holds. "
+        "verify checks every checksum. levels lists the levels.\n"
+        "Arrays are .npy files of f16, f32 or bf16 (as u16), shaped [layer, 2, token, "
+        "kv_head, dim], keys first, layers in the model's order, as `skymem run --dump-kv` "
+        "writes them. The result goes "
+        "to -o FILE, or to the file named last.\n"
+        "lower does not need the rows: going from 8 to 4 costs no more than 4 itself. "
+        "Streams at that level or below stay as they are. A file that has nothing better "
+        "than the new level is refused.\n"
+        "A calibration (skymem calibrate) makes the lossy levels smaller at equal quality. "
+        "Data encoded with a calibration decodes only with the same one.\n"
+        "A layout is JSON: {\"rope\": {\"kind\": \"neox\", \"dims\": 256, \"base\": 10000, "
+        "\"frequency_scale\": 1}, \"first_position\": 0}. It says where the first row "
+        "stands, and how keys were rotated where no calibration says so. decode and lower "
+        "take the calibration or layout that the file was encoded with. Lossless rows "
+        "decode without either.\n"
+        "lower without that layout would keep the rope in the keys, and they would be "
+        "larger and less exact. So lower refuses a file that was made with a layout, and a "
+        "file that does not say; encode says that it does so. --no-layout is for keys that no rope "
+        "rotated.\n"
+        "stat reads the directories only: the content of the layers, the position of the "
+        "rows, how they were made, and the bytes of each level. It numbers layers as the file "
+        "has them: in the order of the calibration. verify also decodes what "
+        "it can: data that was encoded with a calibration or layout is decoded when that "
+        "is given.",
     .options =
         (const cli_option[]){
             {.name = "level",
@@ -140,7 +143,7 @@ const cli_verb cli_verb_codec = {
             {.name = "layout", .kind = CLI_PATH, .value = "F.json", .help = "the rope of the keys"},
             {.name = "no-layout",
              .kind = CLI_FLAG,
-             .help = "lower lossless keys as they stand, rope and all"},
+             .help = "encode or lower keys as they stand, rope and all"},
             {.name = "calibration", .kind = CLI_PATH, .value = "F.skycal", .help = "of the model"},
             {.name = "layers", .kind = CLI_TEXT, .value = "A-B", .help = "decode these alone"},
             {.name = "plain",

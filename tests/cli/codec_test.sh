@@ -21,6 +21,16 @@ expect 0 "$skymem" codec decode "$work/l.skv" -o "$work/l.npy" --json
 holds 'o["layers"] == 3 and o["tokens"] == 150'
 tail -c 115200 "$work/kv.npy" | cmp - <(tail -c 115200 "$work/l.npy")
 
+silence() { [ ! -s "$work/err" ] || fail "stderr has: $(cat "$work/err")"; }
+silence # lossless keys are as they are anyway
+expect 0 "$skymem" codec encode "$work/kv.npy" -o "$work/3.skv" --level 3 --no-layout --json
+silence
+cp "$work/3.skv" "$work/told.skv"
+expect 0 "$skymem" codec encode "$work/kv.npy" -o "$work/3.skv" --level 3 --json
+says 'kv.npy: neither --layout nor --calibration says how keys were rotated'
+cmp "$work/3.skv" "$work/told.skv" || fail "--no-layout changes what is coded"
+expect 2 "$skymem" codec encode "$work/kv.npy" -o "$work/x.skv" --no-layout --layout none.json
+says '--no-layout goes with neither'
 expect 0 "$skymem" codec encode "$work/kv.npy" -o "$work/3.skv" --level 3 --json
 holds 'o["blocks"] == 2 and o["bytes"] < o["bytes_in"] / 2 and o["bits_per_element"] < 8'
 expect 0 "$skymem" codec stat "$work/3.skv" --json
