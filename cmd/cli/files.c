@@ -1,6 +1,7 @@
 /* Whole files in and out, and a scratch folder. */
 #include "cli.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #define ENDLESS_BYTES_MAX (4ull << 30)
+#define LEFT_BEHIND_S     3600 /* nobody takes as long for one file */
 
 static int too_large(const cli *c, const char *path, uint64_t bytes_max) {
     return cli_failed(c, "%s: larger than %llu bytes, the most there may be", path,
@@ -131,6 +133,33 @@ typedef struct {
     bool in_place; /* a device or a pipe, or the folder lets no file be made in it */
 } beside;
 
+/* Is it a file that was to take the place of `base`, and was not written to for long? */
+static bool is_left_behind(int folder, const char *name, const char *base) {
+    size_t bytes = strlen(base);
+    const char *number = name + bytes + strlen(".new-");
+    struct stat st;
+    if (strncmp(name, base, bytes) != 0 || strncmp(name + bytes, ".new-", strlen(".new-")) != 0)
+        return false;
+    if (!*number || number[strspn(number, "0123456789")] != '\0')
+        return false;
+    return fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+           time(NULL) - st.st_mtime > LEFT_BEHIND_S;
+}
+
+/* What writers of `target` left who were killed before they were done. */
+static void sweep_left_behind(const char *target) {
+    char folder[PATH_MAX];
+    const char *slash = strrchr(target, '/');
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - target) + 1 : 1,
+             slash ? target : ".");
+    DIR *d = opendir(folder);
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (is_left_behind(dirfd(d), e->d_name, slash ? slash + 1 : target))
+            unlinkat(dirfd(d), e->d_name, 0);
+    if (d)
+        closedir(d);
+}
+
 /* A file beside `path` that is to take its place, as readable as it was; -1 and errno: none. */
 static int open_beside(const char *path, beside *out) {
     struct stat st;
@@ -140,6 +169,7 @@ static int open_beside(const char *path, beside *out) {
         return -1;
     if (!there)
         snprintf(out->target, PATH_MAX, "%s", path);
+    sweep_left_behind(out->target);
     snprintf(out->path, sizeof out->path, "%s.new-%d", out->target, (int)getpid());
     int fd = open(out->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     out->in_place = fd < 0 && (errno == EACCES || errno == EPERM || errno == ENAMETOOLONG);

@@ -445,6 +445,17 @@ says 'only.skv: File too large'
 excused 1
 cmp -s "$work/s8.skv" "$work/only.skv" || fail "what could not be replaced is not as it was"
 [ "$(ls "$work"/only.skv*)" = "$work/only.skv" ] || fail "left behind: $(ls "$work"/only.skv*)"
+# what a killed writer left goes an hour later; what is younger, or only looks like it, stays
+touch "$work"/only.skv.new-{7,x7} "$work"/only.skv.newer "$work/only.skv.new-"
+touch -d '2 hours ago' "$work"/only.skv.new-{41,4x} "$work"/other.skv.new-41 "$work/only.skv.new-"
+mkdir "$work/only.skv.new-42" && touch -d '2 hours ago' "$work/only.skv.new-42"
+expect 0 "$skymem" codec lower "$work/s8.skv" "$work/only.skv" --level 6
+[ ! -e "$work/only.skv.new-41" ] || fail "an old leftover stays"
+for kept in only.skv.new-{7,x7,4x,42,} only.skv.newer other.skv.new-41; do
+    [ -e "$work/$kept" ] || fail "$kept was removed"
+    rm -r "${work:?}/$kept"
+done
+cp "$work/s8.skv" "$work/only.skv"
 chmod 640 "$work/only.skv" && ln -s only.skv "$work/link.skv"
 expect 0 "$skymem" codec lower "$work/link.skv" "$work/link.skv" --level 4
 [ -L "$work/link.skv" ] && [ "$(stat -c %a "$work/only.skv")" = 640 ] ||
