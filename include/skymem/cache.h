@@ -359,9 +359,14 @@ typedef struct {
 } sky_verify_report;
 
 /* Read and check every byte of every tier.
- * Errors: SKY_E_PARAM, SKY_E_FORKED; the first that a tier said of what it cannot read, such as
- *         SKY_E_IO: everything else is checked, and what is damaged dropped */
+ * Errors: SKY_E_PARAM, SKY_E_FORKED, SKY_E_CANCELLED (sky_verify_cancel); the first that a tier
+ *         said of what it cannot read, such as SKY_E_IO: everything else is checked, and what is
+ *         damaged dropped */
 SKY_API sky_status sky_verify(sky_cache *cache, sky_verify_report *out);
+/* End every sky_verify of the cache under way on other threads: each returns SKY_E_CANCELLED after
+ * the entry that it reads. What another process checks (shm:, skymem://) it checks to the end.
+ * Threads: any */
+SKY_API void sky_verify_cancel(sky_cache *cache);
 
 /* What a tier is, in sky_tier_stat.traits; any of them together. */
 #define SKY_TIER_LEASES      1u  /* reads without a copy: SKY_OP_LEASE */

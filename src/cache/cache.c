@@ -108,7 +108,8 @@ sky_status sky__cache_create(const sky_clock *clock, sky_cache **out) {
 }
 
 sky_tier_env sky__cache_env(const sky_cache *c) {
-    return (sky_tier_env){.index = (uint8_t)c->slot_count};
+    return (sky_tier_env){.index = (uint8_t)c->slot_count,
+                          .verify_cancelled = &c->verify_cancelled};
 }
 
 void sky__cache_add(sky_cache *c, sky_tier *tier) {
@@ -537,18 +538,38 @@ sky_status sky_list(sky_cache *c, sky_entry_fn each, void *context) {
     return first;
 }
 
+/* Of those under way, the last to end makes room for new ones. */
+static void verify_enter(sky_cache *c, int more) {
+    sky_mutex_lock(&c->mutex);
+    c->verify_count += more;
+    if (c->verify_count == 0)
+        atomic_store(&c->verify_cancelled, false);
+    sky_mutex_unlock(&c->mutex);
+}
+
 sky_status sky_verify(sky_cache *c, sky_verify_report *out) {
     if (!is_ours(c) || !out)
         return call_refusal(out ? c : NULL);
     sky_verify_report sum = {0};
     sky_status first = SKY_OK;
-    for (size_t t = 0; t < c->slot_count; t++) {
+    verify_enter(c, 1);
+    for (size_t t = 0; t < c->slot_count && first != SKY_E_CANCELLED; t++) {
         sky_status status = c->slots[t].tier->ops->verify(c->slots[t].tier, &sum);
-        first = first == SKY_OK ? status : first;
+        if (first == SKY_OK || status == SKY_E_CANCELLED)
+            first = status;
     }
+    verify_enter(c, -1);
     if (first == SKY_OK)
         *out = sum;
     return first;
+}
+
+void sky_verify_cancel(sky_cache *c) {
+    if (!is_ours(c))
+        return;
+    sky_mutex_lock(&c->mutex);
+    atomic_store(&c->verify_cancelled, c->verify_count > 0);
+    sky_mutex_unlock(&c->mutex);
 }
 
 size_t sky_tier_count(const sky_cache *c) {

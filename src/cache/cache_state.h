@@ -75,6 +75,8 @@ typedef struct {
 struct sky_cache {
     sky_mutex mutex;
     sky_condition quiet; /* nothing is written back or promoted any more */
+    atomic_bool verify_cancelled;
+    int verify_count; /* under way */
     const sky_clock *clock;
     sky_batches *batches;
     int wake; /* event of the cache's thread */

@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include <skymem/tier.h>
+
 #include "cache/hierarchy_fixture.h"
 #include "io/sync.h"
 #include "tier/disk/disk_fixture.h"
@@ -64,6 +66,93 @@ static void all_tiers_are_listed_and_verified(void **state) {
     sky_tier_stat stat;
     assert_int_equal(sky_cache_stat(s.cache, 3, &stat), SKY_E_PARAM);
     sky_cache_close(s.cache);
+}
+
+/* A store that cancels the check that reads it. */
+static sky_cache *checked;
+static int values_read;
+
+static sky_status cancelling_open(const char *where, void **self, sky_error *error) {
+    (void)where, (void)self, (void)error;
+    return SKY_OK;
+}
+
+static sky_status cancelling_read(void *self, const sky_key *key, uint64_t offset, void *data,
+                                  uint64_t bytes, uint64_t *value_bytes) {
+    (void)self, (void)key, (void)offset, (void)data, (void)bytes, (void)value_bytes;
+    values_read++;
+    sky_verify_cancel(checked);
+    return SKY_MISS;
+}
+
+static sky_status cancelling_write(void *self, const sky_key *key, const void *value,
+                                   uint64_t bytes, bool durable) {
+    (void)self, (void)key, (void)value, (void)bytes, (void)durable;
+    return SKY_OK;
+}
+
+static sky_status cancelling_remove(void *self, const sky_key *key) {
+    (void)self, (void)key;
+    return SKY_MISS;
+}
+
+static sky_status cancelling_list(void *self, sky_tier_key_fn each, void *context) {
+    (void)self;
+    for (uint64_t n = 0; n < 3; n++) {
+        sky_key key = sky_fixture_key(n);
+        if (!each(context, &key))
+            break;
+    }
+    return SKY_OK;
+}
+
+static void a_check_is_cancelled_between_two_entries(void **state) {
+    (void)state;
+    static const sky_tier_driver driver = {.struct_bytes = sizeof driver,
+                                           .threads = 1,
+                                           .open = cancelling_open,
+                                           .read = cancelling_read,
+                                           .write = cancelling_write,
+                                           .remove = cancelling_remove,
+                                           .list = cancelling_list};
+    assert_int_equal(sky_tier_register("cancelling", &driver), SKY_OK);
+    sky_verify_cancel(NULL);
+    assert_int_equal(
+        sky_cache_open((const char *[]){"mem:1MiB", "cancelling:1"}, 2, &checked, NULL), SKY_OK);
+    sky_verify_report report = {.entries = 77};
+    sky_verify_cancel(checked); /* nothing is under way */
+    for (int round = 1; round < 3; round++) {
+        assert_int_equal(sky_verify(checked, &report), SKY_E_CANCELLED);
+        assert_int_equal(values_read, round); /* a new one begins anew */
+        assert_int_equal(report.entries, 77);
+    }
+    sky_cache_close(checked);
+}
+
+static void memory_and_disk_end_a_check_that_is_cancelled(void **state) {
+    (void)state;
+    static atomic_bool cancelled;
+    const sky_tier_env env = {.verify_cancelled = &cancelled};
+    char *folder = disk_folder_make(), url[128];
+    snprintf(url, sizeof url, "disk:%s", folder);
+    sky_tier *tiers[2];
+    assert_int_equal(sky_memory_tier_open("mem:1MiB", &env, &tiers[0], NULL), SKY_OK);
+    assert_int_equal(sky_disk_tier_open(url, &env, &tiers[1], NULL), SKY_OK);
+    for (size_t t = 0; t < 2; t++) {
+        uint8_t byte = 1;
+        sky_span span = {&byte, 1};
+        sky_item item = {.key = sky_fixture_key(1), .spans = &span, .span_count = 1};
+        sky_fixture_run(tiers[t], SKY_OP_PUT, &item, 1, NULL);
+        sky_verify_report report = {0};
+        atomic_store(&cancelled, true);
+        assert_int_equal(tiers[t]->ops->verify(tiers[t], &report), SKY_E_CANCELLED);
+        assert_int_equal(report.entries, 0);
+        atomic_store(&cancelled, false);
+        assert_int_equal(tiers[t]->ops->verify(tiers[t], &report), SKY_OK);
+        assert_int_equal(report.entries, 1);
+        tiers[t]->ops->close(tiers[t]);
+    }
+    disk_folder_drop(folder);
 }
 
 static void bad_hierarchies_are_refused(void **state) {
@@ -621,6 +710,8 @@ int main(void) {
         cmocka_unit_test(a_program_of_another_version_is_refused),
         cmocka_unit_test(prefix_counts_the_leading_run),
         cmocka_unit_test(all_tiers_are_listed_and_verified),
+        cmocka_unit_test(a_check_is_cancelled_between_two_entries),
+        cmocka_unit_test(memory_and_disk_end_a_check_that_is_cancelled),
         cmocka_unit_test(bad_hierarchies_are_refused),
         cmocka_unit_test(one_folder_is_one_tier),
         cmocka_unit_test(wrong_arguments_are_refused),

@@ -17,6 +17,8 @@
 #ifndef SKY_TIER_TIER_H
 #define SKY_TIER_TIER_H
 
+#include <stdatomic.h>
+
 #include <skymem/cache.h>
 
 #include "base/clock.h"
@@ -29,7 +31,12 @@ typedef struct sky_tier sky_tier;
 typedef struct {
     const sky_clock *clock; /* NULL: the system's */
     uint8_t index;          /* this tier's place in the hierarchy: what items report in `tier` */
+    const atomic_bool *verify_cancelled; /* a verify under way is to end; NULL: never */
 } sky_tier_env;
+
+static inline bool sky_tier_verify_cancelled(const sky_tier_env *env) {
+    return env->verify_cancelled && atomic_load(env->verify_cancelled);
+}
 
 typedef struct {
     /* As sky_submit, of 1 to SKY_BATCH_ITEMS_MAX items, an op there is and a call. Statuses are
@@ -57,7 +64,8 @@ typedef struct {
      * nothing happens. */
     void (*release)(sky_tier *tier, sky_lease lease);
     sky_status (*list)(sky_tier *tier, sky_entry_fn each, void *context);
-    sky_status (*verify)(sky_tier *tier, sky_verify_report *out); /* adds to *out */
+    /* Adds to *out. Errors: SKY_E_CANCELLED, between two entries: sky_tier_verify_cancelled */
+    sky_status (*verify)(sky_tier *tier, sky_verify_report *out);
     /* What it is, but for traits, and what it has counted: *counts starts as zeros. */
     void (*stat)(sky_tier *tier, sky_tier_stat *out, sky_counts *counts);
     /* NULL: `stat` waits for nothing. Or: the puts that it has counted, without asking a store or

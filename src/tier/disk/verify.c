@@ -140,9 +140,13 @@ sky_status sky_disk_verify(sky_tier *tier, sky_verify_report *out) {
     for (uint32_t n = 0; next_fact(d, &n, &fact, &reachable); n++)
         if (!reachable)
             report.orphans += entry_drop(d, &fact.key, NULL);
-    for (uint32_t n = 0; next_fact(d, &n, &fact, &reachable); n++)
+    bool cancelled = false;
+    for (uint32_t n = 0; !cancelled && next_fact(d, &n, &fact, &reachable); n++) {
         verify_entry(d, &fact.key, buffer, &report);
-    for (uint32_t n = 0; next_fact(d, &n, &fact, &reachable); n++) {
+        cancelled = sky_tier_verify_cancelled(&d->env);
+    }
+    status = cancelled ? SKY_E_CANCELLED : SKY_OK;
+    for (uint32_t n = 0; !cancelled && next_fact(d, &n, &fact, &reachable); n++) {
         report.entries += !fact.unreadable;
         report.bytes += fact.unreadable ? 0 : fact.payload_bytes;
     }

@@ -600,6 +600,10 @@ static sky_status driver_verify(sky_tier *tier, sky_verify_report *out) {
     sky_status status = list_keys(t, &l), first = status;
     for (size_t i = 0; i < l.count && status == SKY_OK; i++) {
         sky_value_head head;
+        if (sky_tier_verify_cancelled(&t->env)) {
+            first = SKY_E_CANCELLED;
+            break;
+        }
         sky_status found = value_load_whole(&w, &l.keys[i], SKY_VALUE_HEAD_BYTES, &head);
         if (found == SKY_E_BUSY) /* replaced meanwhile, perhaps */
             found = value_load_whole(&w, &l.keys[i], SKY_VALUE_HEAD_BYTES, &head);

@@ -399,6 +399,8 @@ static sky_status memory_verify(sky_tier *tier, sky_verify_report *out) {
     glimpse g = {.block = SKY_BLOCK_NONE};
     for (glimpse_step(m, &g, 0); g.block != SKY_BLOCK_NONE; glimpse_step(m, &g, g.block + 1)) {
         const sky__memory_entry *e = &g.entry;
+        if (sky_tier_verify_cancelled(&m->env))
+            return SKY_E_CANCELLED;
         if (sky_checksum(sky__memory_bytes(m, e->extent), e->payload_bytes, 0) != e->checksum) {
             drop_damaged(m, e, out);
             continue;
