@@ -16,7 +16,17 @@ from typing import TYPE_CHECKING
 
 from skymem._core import Batch
 from skymem._core import version as __version__
-from skymem.cache import LEVELS, Cache, Entry, Info, Lease, Sample, TierStat, Verified
+from skymem.cache import (
+    BUCKET_BOUNDS_NS,
+    LEVELS,
+    Cache,
+    Entry,
+    Info,
+    Lease,
+    Sample,
+    TierStat,
+    Verified,
+)
 from skymem.errors import (
     BusyError,
     CancelledError,
@@ -43,11 +53,11 @@ if TYPE_CHECKING:
     from skymem.aio import AsyncCache
 
 __all__ = [
-    "LEVELS", "AsyncCache", "Batch", "BusyError", "Cache", "CancelledError", "ConflictError",
-    "CorruptError", "DeadlineError", "DeniedError", "Entry", "Error", "ForkedError", "FullError",
-    "Info", "IoError", "Lease", "MissError", "NoMemoryError", "ParamError", "Sample", "SmallError",
-    "TierStat", "UnavailableError", "UnsupportedError", "UrlError", "Verified", "__version__",
-    "block_keys", "digest", "register_tier",
+    "BUCKET_BOUNDS_NS", "LEVELS", "AsyncCache", "Batch", "BusyError", "Cache", "CancelledError",
+    "ConflictError", "CorruptError", "DeadlineError", "DeniedError", "Entry", "Error",
+    "ForkedError", "FullError", "Info", "IoError", "Lease", "MissError", "NoMemoryError",
+    "ParamError", "Sample", "SmallError", "TierStat", "UnavailableError", "UnsupportedError",
+    "UrlError", "Verified", "__version__", "block_keys", "digest", "register_tier",
 ]  # fmt: skip
 
 

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from skymem import _core
-from skymem.cache import Cache, Info, Key, Lease, coding_of, info_of, lease_of, tiers_mask
+from skymem.cache import (
+    Cache,
+    Info,
+    Key,
+    Lease,
+    chain,
+    coding_of,
+    info_of,
+    leading,
+    lease_of,
+    tiers_mask,
+    version_of,
+)
 
 if TYPE_CHECKING:
     from skymem._core import Buffer, Target
@@ -73,6 +86,7 @@ class AsyncCache:
         parents: Sequence[bytes | None] | None = None, *, offset: int = 0, size: int = 0,
         timeout: float | None = None, ttl: int = 0, durable: bool = False, drop: bool = False,
         tiers: Sequence[int] | None = None, level: str | None = None,
+        if_version: int | None = None, check: bool = True,
     ) -> _core.Batch:  # fmt: skip
         if self._event < 0:
             raise ValueError("the cache is closed; open another one")
@@ -84,7 +98,7 @@ class AsyncCache:
             raise RuntimeError("an AsyncCache belongs to one event loop; make one for each")
         batch = self.cache.submit(
             op, keys, buffers, parents, offset, size, timeout, ttl, 0, coding_of(level), durable,
-            drop, tiers_mask(tiers), 0, self._event,
+            drop, tiers_mask(tiers), 0, self._event, version_of(if_version),
         )  # fmt: skip
         if not batch.wait(0):
             self._waiting[batch] = future = loop.create_future()
@@ -96,17 +110,21 @@ class AsyncCache:
                 batch.cancel()  # nothing, when it is over
                 if alarm is not None:
                     alarm.cancel()
-        batch.check()
+        if check:
+            batch.check()
         return batch
 
     async def put(
         self, key: Key, value: Buffer, *, parent: bytes | None = None, ttl: int = 0,
         durable: bool = False, drop: bool = False, timeout: float | None = None,
         tiers: Sequence[int] | None = None, level: str | None = None,
-    ) -> None:  # fmt: skip
+        if_version: int | None = None,
+    ) -> int | None:  # fmt: skip
         """As `Cache.put`."""
-        await self._run(_core.OP_put, (key,), (value,), (parent,), ttl=ttl, durable=durable,
-                        drop=drop, timeout=timeout, tiers=tiers, level=level)  # fmt: skip
+        batch = await self._run(_core.OP_put, (key,), (value,), (parent,), ttl=ttl, durable=durable,
+                                drop=drop, timeout=timeout, tiers=tiers, level=level,
+                                if_version=if_version)  # fmt: skip
+        return batch.versions()[0] or None
 
     async def put_many(
         self, keys: Sequence[Key], values: Sequence[Buffer | list[Buffer]], *,
@@ -152,19 +170,27 @@ class AsyncCache:
         """As `Cache.has`."""
         return (await self.has_many((key,), timeout=timeout, tiers=tiers, level=level))[0]
 
-    async def info(self, key: Key, *, timeout: float | None = None) -> Info | None:
+    async def info(
+        self, key: Key, *, timeout: float | None = None, tiers: Sequence[int] | None = None
+    ) -> Info | None:
         """As `Cache.info`."""
-        return info_of((await self._run(_core.OP_has, (key,), timeout=timeout)).details()[0])
+        batch = await self._run(_core.OP_has, (key,), timeout=timeout, tiers=tiers)
+        return info_of(batch.details()[0])
 
     async def prefix(
         self, keys: Sequence[bytes], *, timeout: float | None = None,
         tiers: Sequence[int] | None = None, level: str | None = None,
     ) -> int:  # fmt: skip
         """As `Cache.prefix`."""
-        if not keys:
-            return 0
-        found = await self.has_many(keys, timeout=timeout, tiers=tiers, level=level)
-        return [*found, False].index(False)
+        until = None if timeout is None else time.monotonic() + timeout
+        found = first = 0
+        while found == first < len(keys):
+            some, parents = chain(keys, first)
+            left = timeout if until is None or not first else max(0.0, until - time.monotonic())
+            found += leading(await self._run(_core.OP_has, some, None, parents, timeout=left,
+                                             tiers=tiers, level=level, check=False))  # fmt: skip
+            first += len(some)
+        return found
 
     async def lease(self, key: Key, *, timeout: float | None = None) -> Lease:
         """As `Cache.lease`; it ends with a `with`."""
@@ -174,9 +200,14 @@ class AsyncCache:
         """As `Cache.remove_many`."""
         return (await self._run(_core.OP_remove, keys, timeout=timeout)).found()
 
-    async def remove(self, key: Key, *, timeout: float | None = None) -> bool:
+    async def remove(
+        self, key: Key, *, timeout: float | None = None, tiers: Sequence[int] | None = None,
+        if_version: int | None = None,
+    ) -> bool:  # fmt: skip
         """As `Cache.remove`."""
-        return (await self.remove_many((key,), timeout=timeout))[0]
+        batch = await self._run(_core.OP_remove, (key,), timeout=timeout, tiers=tiers,
+                                if_version=if_version)  # fmt: skip
+        return batch.found()[0]
 
     async def pin(self, key: Key, *, timeout: float | None = None) -> bool:
         """As `Cache.pin`."""

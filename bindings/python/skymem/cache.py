@@ -22,6 +22,11 @@ Key = str | bytes
 LEVELS = _core.levels
 """Levels of the codec, from exact to smallest."""
 
+BUCKET_BOUNDS_NS = _core.bucket_bounds_ns
+"""The longest time that each bucket of a histogram counts (`Sample.buckets`); the last has none."""
+
+PREFIX_KEYS = 1024  # looked up in one batch
+
 
 class Entry(NamedTuple):
     """What a tier holds under one key."""
@@ -39,13 +44,18 @@ class Entry(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What the nearest tier that has a key tells of it."""
+    """What the nearest tier that has a key tells of it.
+
+    ttl: seconds it is still kept; 0: no end, or the tier does not say so without a read (disk).
+    version: for `if_version`; 0: the tier keeps none.
+    """
 
     size: int
     tier: int
     level: str | None
     ttl: int
     pinned: bool
+    version: int
 
 
 class TierStat(NamedTuple):
@@ -57,6 +67,7 @@ class TierStat(NamedTuple):
     unlisted: bool
     sky: bool
     remote: bool
+    versions: bool
     failing: bool
     note: str
     levels: tuple[str, ...]
@@ -72,7 +83,8 @@ class Verified(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """One number of a cache. Of a histogram: counts of its buckets, and the sum in ns."""
+    """One number of a cache. Of a histogram: counts of its buckets (`BUCKET_BOUNDS_NS`, and one
+    more), and the sum in ns."""
 
     name: str
     kind: str
@@ -81,6 +93,7 @@ class Sample(NamedTuple):
     label: str
     value: str
     unit: str
+    help: str
     number: int | None
     buckets: tuple[int, ...] | None
     sum_ns: int
@@ -105,6 +118,31 @@ def tiers_mask(tiers: Sequence[int] | None) -> int:
     if tiers and not 0 <= min(tiers) <= max(tiers) < 32:  # more bits do not reach the library
         raise ValueError(f"tiers: places from 0 on are wanted, not {list(tiers)}")
     return sum(1 << tier for tier in set(tiers)) if tiers else 0
+
+
+def version_of(version: int | None) -> int:
+    """What the library calls the version that a change is made only of; None: any."""
+    if version is not None and not 0 <= version < 2**64 - 1:
+        raise ValueError(f"if_version: that of `Info` is wanted, or 0: nothing, not {version}")
+    return 0 if version is None else version or 2**64 - 1
+
+
+def leading(batch: _core.Batch) -> int:
+    """How many leading keys of a batch of has are there; it is over."""
+    for count, status in enumerate(batch.statuses()):
+        if status < 0:
+            batch.check()
+        if status:
+            return count
+    return len(batch.statuses())
+
+
+def chain(keys: Sequence[bytes], first: int) -> tuple[Sequence[bytes], list[bytes | None]]:
+    """Some keys from the first on, and the keys before them, of which a tier may make use."""
+    for key in (some := keys[first : first + PREFIX_KEYS]):
+        if not isinstance(key, bytes):
+            raise TypeError(f"keys: a block's key is bytes, not {type(key)}")
+    return some, [None, *some[:-1]]
 
 
 def resolve(url: str) -> str:
@@ -151,12 +189,12 @@ def lease_of(batch: _core.Batch, key: Key) -> Lease:
     return Lease(lease)
 
 
-def info_of(detail: tuple[int, int, int, int, bool] | None) -> Info | None:
+def info_of(detail: tuple[int, int, int, int, bool, int] | None) -> Info | None:
     """What a batch found out of one of its keys."""
     if detail is None:
         return None
-    size, tier, coding, ttl, pinned = detail
-    return Info(size, tier, level_of(coding), ttl, pinned)
+    size, tier, coding, ttl, pinned, version = detail
+    return Info(size, tier, level_of(coding), ttl, pinned, version)
 
 
 _open: weakref.WeakSet[Cache] = weakref.WeakSet()
@@ -205,15 +243,20 @@ class Cache(_core.Cache):
         self, key: Key, value: Buffer, *, parent: bytes | None = None, ttl: int = 0,
         durable: bool = False, drop: bool = False, timeout: float | None = None,
         tiers: Sequence[int] | None = None, level: str | None = None,
-    ) -> None:  # fmt: skip
+        if_version: int | None = None,
+    ) -> int | None:  # fmt: skip
         """Store a value. ttl: seconds until it is forgotten; durable: it survives a loss of power.
 
         parent: of a block, the key of the block before it.
+        if_version: only if that is stored (0: only if nothing is), else ConflictError, whose
+        `version` is that of the value that is; of a name in one tier that keeps versions.
+        UnavailableError: it may have happened; look. Returns the version, from such a tier.
         """
-        self.run(
+        batch = self.run(
             _core.OP_put, (key,), (value,), (parent,), 0, 0, timeout, ttl, 0, coding_of(level),
-            durable, drop, tiers_mask(tiers),
+            durable, drop, tiers_mask(tiers), 0, 0, version_of(if_version),
         )  # fmt: skip
+        return batch.versions()[0] or None
 
     def get(
         self, key: Key, *, offset: int = 0, size: int = 0, timeout: float | None = None,
@@ -241,13 +284,27 @@ class Cache(_core.Cache):
         """Is the key in some tier?"""
         return self.has_many((key,), timeout=timeout, tiers=tiers, level=level)[0]
 
-    def info(self, key: Key, *, timeout: float | None = None) -> Info | None:
+    def info(
+        self, key: Key, *, timeout: float | None = None, tiers: Sequence[int] | None = None
+    ) -> Info | None:
         """What the nearest tier that has the key tells of it."""
-        return info_of(self.run(_core.OP_has, (key,), None, None, 0, 0, timeout).details()[0])
+        return info_of(self.run(
+            _core.OP_has, (key,), None, None, 0, 0, timeout, 0, 0, 0, False, False,
+            tiers_mask(tiers),
+        ).details()[0])  # fmt: skip
 
-    def remove(self, key: Key, *, timeout: float | None = None) -> bool:
-        """Remove the key, and every block that only it makes reachable. Was it there?"""
-        return self.remove_many((key,), timeout=timeout)[0]
+    def remove(
+        self, key: Key, *, timeout: float | None = None, tiers: Sequence[int] | None = None,
+        if_version: int | None = None,
+    ) -> bool:  # fmt: skip
+        """Remove the key, and every block that only it makes reachable. Was it there?
+
+        if_version: as of `put`.
+        """
+        return self.run(
+            _core.OP_remove, (key,), None, None, 0, 0, timeout, 0, 0, 0, False, False,
+            tiers_mask(tiers), 0, 0, version_of(if_version),
+        ).found()[0]  # fmt: skip
 
     def pin(self, key: Key, *, timeout: float | None = None) -> bool:
         """Never evict the key. Was it there?"""
@@ -327,7 +384,17 @@ class Cache(_core.Cache):
         tiers: Sequence[int] | None = None, level: str | None = None,
     ) -> int:  # fmt: skip
         """How many leading keys of blocks are in some tier."""
-        return self.count_prefix(keys, timeout, coding_of(level), tiers_mask(tiers))
+        until = None if timeout is None else time.monotonic() + timeout
+        found = first = 0
+        while found == first < len(keys):
+            some, parents = chain(keys, first)
+            left = timeout if until is None or not first else max(0.0, until - time.monotonic())
+            batch = self.submit(_core.OP_has, some, None, parents, 0, 0, left, 0, 0,
+                                coding_of(level), False, False, tiers_mask(tiers))  # fmt: skip
+            batch.wait(None)
+            found += leading(batch)
+            first += len(some)
+        return found
 
     # ---- all of it ----
 
@@ -336,7 +403,8 @@ class Cache(_core.Cache):
         return [
             TierStat(
                 url, bool(traits & 1), bool(traits & 2), bool(traits & 4), bool(traits & 8),
-                bool(traits & 16), failing, note, tuple(LEVELS[coding - 1] for coding in codings),
+                bool(traits & 16), bool(traits & 128), failing, note,
+                tuple(LEVELS[coding - 1] for coding in codings),
             )
             for url, traits, failing, note, codings in self.tiers()
         ]  # fmt: skip

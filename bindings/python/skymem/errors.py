@@ -82,7 +82,9 @@ class UnavailableError(Error):
 
 
 class ConflictError(Error):
-    """Another version is stored."""
+    """Another version is stored. `version`: that of the value that is; 0: nothing is."""
+
+    version: int = 0
 
 
 _KINDS: dict[str, type[Error]] = {

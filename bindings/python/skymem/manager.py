@@ -92,6 +92,8 @@ class Lookup(NamedTuple):
     bytes_loaded: int
     load_ns: int
     transfer_ns: int
+    level_blocks: dict[str, int]
+    """How many came at each level, of those that came coded."""
 
 
 class Manager(_core.Manager):
@@ -116,4 +118,6 @@ class Sequence(_core.Sequence):
 
     def look(self, tokens: Row[int], timeout: float | None = None) -> Lookup:
         """Put the longest stored prefix into the engine, but for the last token."""
-        return Lookup(*self.load(tokens, timeout))
+        row = self.load(tokens, timeout)
+        levels = {LEVELS[i - 1]: count for i, count in enumerate(row[9]) if i and count}
+        return Lookup(*row[:9], levels)

@@ -203,11 +203,12 @@ typedef struct {
     unsigned int tiers;
     int coding, wanted, durable, drop, event_fd;
     long long at_ms;
+    unsigned long long if_version;
 } options;
 
-static char *option_names[] = {"op",      "keys",  "buffers",  "parents", "offset",  "size",
-                               "timeout", "ttl",   "coding",   "wanted",  "durable", "drop",
-                               "tiers",   "at_ms", "event_fd", NULL};
+static char *option_names[] = {"op",      "keys",  "buffers",  "parents",    "offset",  "size",
+                               "timeout", "ttl",   "coding",   "wanted",     "durable", "drop",
+                               "tiers",   "at_ms", "event_fd", "if_version", NULL};
 
 static int call_of(const options *o, sky_call *call) {
     const char *wrong = o->offset < 0                       ? "offset"
@@ -225,7 +226,8 @@ static int call_of(const options *o, sky_call *call) {
                        .drop = o->drop,
                        .tiers = o->tiers,
                        .at_ms = o->at_ms,
-                       .event_fd = o->event_fd};
+                       .event_fd = o->event_fd,
+                       .if_version = o->if_version};
     if (o->timeout && o->timeout != Py_None && time_in(o->timeout, &call->deadline_ns) < 0)
         return -1;
     return 0;
@@ -235,10 +237,10 @@ static batch_object *submit(PyObject *self, PyObject *args, PyObject *kwargs) {
     int op;
     PyObject *keys, *buffers = Py_None;
     options o = {0};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "iO|OOLLOLiippILi", option_names, &op, &keys,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "iO|OOLLOLiippILiK", option_names, &op, &keys,
                                      &buffers, &o.parents, &o.offset, &o.size, &o.timeout, &o.ttl,
                                      &o.coding, &o.wanted, &o.durable, &o.drop, &o.tiers, &o.at_ms,
-                                     &o.event_fd))
+                                     &o.event_fd, &o.if_version))
         return NULL;
     sky_call call;
     if (call_of(&o, &call) < 0)
@@ -273,6 +275,18 @@ PyObject *cache_submit(PyObject *self, PyObject *args, PyObject *kwargs) {
 static const char *const op_names[] = {"has",      "get", "put",   "remove",
                                        "prefetch", "pin", "unpin", "lease"};
 
+/* Tell the exception which version is stored instead. */
+static void add_version(uint64_t version) {
+    PyObject *kind, *value, *trace;
+    PyErr_Fetch(&kind, &value, &trace);
+    PyErr_NormalizeException(&kind, &value, &trace);
+    PyObject *number = value ? PyLong_FromUnsignedLongLong(version) : NULL;
+    if (!number || PyObject_SetAttrString(value, "version", number) < 0)
+        PyErr_Clear();
+    Py_XDECREF(number);
+    PyErr_Restore(kind, value, trace);
+}
+
 /* Raise for the first item that failed; a miss is no failure. */
 static PyObject *raise_failed(const batch_object *b) {
     for (uint32_t i = 0; i < b->count; i++) {
@@ -281,8 +295,11 @@ static PyObject *raise_failed(const batch_object *b) {
         PyObject *key = PyTuple_GetItem(b->keys, i);
         char hex[2 * SKY_KEY_BYTES + 1];
         sky_key_hex(&b->items[i].key, hex);
-        return raise_status(b->items[i].status, "%s of %s", op_names[b->op],
-                            PyUnicode_Check(key) ? PyUnicode_AsUTF8AndSize(key, NULL) : hex);
+        raise_status(b->items[i].status, "%s of %s", op_names[b->op],
+                     PyUnicode_Check(key) ? PyUnicode_AsUTF8AndSize(key, NULL) : hex);
+        if (b->items[i].status == SKY_E_CONFLICT)
+            add_version(b->items[i].version);
+        return NULL;
     }
     return NULL;
 }
@@ -340,13 +357,17 @@ static PyObject *found_of(const sky_item *item) {
     return PyBool_FromLong(item->status == SKY_OK);
 }
 
-/* bytes, tier, coding, ttl, pinned; None for a miss */
+/* bytes, tier, coding, ttl, pinned, version; None for a miss */
 static PyObject *detail_of(const sky_item *item) {
     if (item->status != SKY_OK)
         return Py_NewRef(Py_None);
-    return Py_BuildValue("(KiiIO)", (unsigned long long)item->bytes,
+    return Py_BuildValue("(KiiIOK)", (unsigned long long)item->bytes,
                          item->tier == SKY_TIER_NONE ? -1 : item->tier, item->coding, item->ttl_s,
-                         item->pinned ? Py_True : Py_False);
+                         item->pinned ? Py_True : Py_False, (unsigned long long)item->version);
+}
+
+static PyObject *version_of(const sky_item *item) {
+    return PyLong_FromUnsignedLongLong(item->version);
 }
 
 static PyObject *batch_statuses(PyObject *self, PyObject *unused) {
@@ -367,6 +388,11 @@ static PyObject *batch_found(PyObject *self, PyObject *unused) {
 static PyObject *batch_details(PyObject *self, PyObject *unused) {
     (void)unused;
     return list_of((batch_object *)self, detail_of);
+}
+
+static PyObject *batch_versions(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return list_of((batch_object *)self, version_of);
 }
 
 /* The leases of a batch, which are the caller's from now on. */
@@ -409,7 +435,9 @@ static PyMethodDef batch_methods[] = {
     {"statuses", batch_statuses, METH_NOARGS, "The status of each item."},
     {"sizes", batch_sizes, METH_NOARGS, "The bytes of each item, None for a miss."},
     {"found", batch_found, METH_NOARGS, "Was each item there?"},
-    {"details", batch_details, METH_NOARGS, "(bytes, tier, coding, ttl, pinned) of each item."},
+    {"details", batch_details, METH_NOARGS,
+     "(bytes, tier, coding, ttl, pinned, version) of each item."},
+    {"versions", batch_versions, METH_NOARGS, "The version of each item, 0 where none is kept."},
     {"leases", batch_leases, METH_NOARGS, "The leases of a batch of them."},
     {NULL, NULL, 0, NULL}};
 

@@ -153,39 +153,6 @@ static PyObject *cache_flush(PyObject *self, PyObject *seconds) {
     }
 }
 
-static PyObject *cache_prefix(PyObject *self, PyObject *args, PyObject *kwargs) {
-    static char *names[] = {"keys", "timeout", "wanted", "tiers", NULL};
-    cache_object *cache = (cache_object *)self;
-    PyObject *list, *timeout = Py_None;
-    int wanted = 0;
-    sky_call call = {0};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OiI", names, &list, &timeout, &wanted,
-                                     &call.tiers))
-        return NULL;
-    call.wanted = (sky_coding)wanted;
-    if (timeout != Py_None && time_in(timeout, &call.deadline_ns) < 0)
-        return NULL;
-    PyObject *tuple = PySequence_Tuple(list);
-    size_t count = tuple ? (size_t)PyTuple_Size(tuple) : 0, present = 0;
-    sky_key *keys = PyMem_Calloc(count ? count : 1, sizeof *keys);
-    if (!keys)
-        PyErr_NoMemory();
-    for (size_t i = 0; keys && i < count && !PyErr_Occurred(); i++)
-        (void)block_key_parse(PyTuple_GetItem(tuple, (Py_ssize_t)i), "keys", &keys[i]);
-    Py_XDECREF(tuple);
-    if (!PyErr_Occurred() && cache_enter(cache)) {
-        sky_status status;
-        Py_BEGIN_ALLOW_THREADS;
-        status = sky_cache_prefix(cache->handle, keys, count, &call, NULL, &present);
-        Py_END_ALLOW_THREADS;
-        cache_leave(cache);
-        if (status != SKY_OK)
-            raise_status(status, "prefix: %zu keys were found before", present);
-    }
-    PyMem_Free(keys);
-    return PyErr_Occurred() ? NULL : PyLong_FromSize_t(present);
-}
-
 static PyObject *cache_name_key(PyObject *self, PyObject *name) {
     sky_item item;
     if (!PyUnicode_Check(name)) {
@@ -205,8 +172,6 @@ static PyMethodDef cache_methods[] = {
      "Start a batch, wait, raise what failed."},
     {"read", WITH_WORDS(cache_read), METH_VARARGS | METH_KEYWORDS,
      "A payload as new bytes; None: it is not there."},
-    {"count_prefix", WITH_WORDS(cache_prefix), METH_VARARGS | METH_KEYWORDS,
-     "How many leading keys are present."},
     {"flush", cache_flush, METH_O, "Wait until farther tiers have what was put."},
     {"name_key", cache_name_key, METH_O, "The 32 bytes under which a name is stored."},
     {"close", cache_close, METH_NOARGS, "Write out what is queued and close; twice is fine."},

@@ -96,7 +96,7 @@ const sky_profile *profile_of(PyObject *object);
 
 /* errand.c: a call of the library that calls Python meanwhile, and that Ctrl-C and the end of the
  * interpreter stop. It runs `work` without the GIL on a thread of its own; `give_up` is to make it
- * return soon. *slot is the errand while it runs.
+ * return soon, and is called until it does. *slot is the errand while it runs; NULL: not wanted.
  * Errors: false, with an exception: it was given up, or never ran */
 typedef struct errand errand;
 bool errand_run(errand **slot, void (*work)(void *), void (*give_up)(void *), void *context);

@@ -57,7 +57,9 @@ static bool errand_await(errand *e, void (*give_up)(void *context)) {
         if (woken == PY_LOCK_ACQUIRED) {
             e->asked(e->asked_context);
             PyThread_release_lock(e->answered);
-        } else if (!given_up && (core_leaving || PyErr_CheckSignals() < 0)) {
+        } else if (given_up) {
+            give_up(e->context); /* it may not have been under way before */
+        } else if (core_leaving || PyErr_CheckSignals() < 0) {
             if (!PyErr_Occurred())
                 raise_status(SKY_E_CANCELLED, "the interpreter ends");
             PyErr_Fetch(&kind, &value, &trace);
@@ -84,12 +86,14 @@ bool errand_run(errand **slot, void (*work)(void *), void (*give_up)(void *), vo
     errand e = {.work = work, .context = context, .wake = taken_lock(), .answered = taken_lock()};
     bool done = false;
     if (e.wake && e.answered) {
-        *slot = &e;
+        if (slot)
+            *slot = &e;
         if (PyThread_start_new_thread(errand_thread, &e) == (unsigned long)-1)
             PyErr_SetString(PyExc_RuntimeError, "no thread can be started");
         else
             done = errand_await(&e, give_up);
-        *slot = NULL;
+        if (slot)
+            *slot = NULL;
     }
     if (e.wake)
         PyThread_free_lock(e.wake);

@@ -401,16 +401,21 @@ static bool sequence_leave(sequence_object *s, uint32_t *tokens, bool done, sky_
     return !PyErr_Occurred();
 }
 
-/* (verdict, prompt_tokens, hit_tokens, blocks of each tier, corrupt, foreign, bytes, ns, of it) */
+static PyObject *tuple_of(const uint32_t *numbers, size_t count) {
+    PyObject *tuple = PyTuple_New((Py_ssize_t)count);
+    for (size_t i = 0; tuple && i < count; i++)
+        PyTuple_SetItem(tuple, (Py_ssize_t)i, PyLong_FromUnsignedLong(numbers[i]));
+    return tuple;
+}
+
+/* (verdict, prompt_tokens, hit_tokens, blocks of each tier, corrupt, foreign, bytes, ns, of it,
+ * blocks of each coding) */
 static PyObject *lookup_tuple(const sky_lookup *l, size_t tiers) {
-    PyObject *each = PyTuple_New((Py_ssize_t)tiers);
-    for (size_t i = 0; each && i < tiers; i++)
-        PyTuple_SetItem(each, (Py_ssize_t)i, PyLong_FromUnsignedLong(l->tier_blocks[i]));
-    return each ? Py_BuildValue("(sIINIIKLL)", sky_verdict_name(l->verdict), l->prompt_tokens,
-                                l->hit_tokens, each, l->corrupt_blocks, l->foreign_blocks,
-                                (unsigned long long)l->bytes_loaded, (long long)l->load_ns,
-                                (long long)l->transfer_ns)
-                : NULL;
+    return Py_BuildValue("(sIINIIKLLN)", sky_verdict_name(l->verdict), l->prompt_tokens,
+                         l->hit_tokens, tuple_of(l->tier_blocks, tiers), l->corrupt_blocks,
+                         l->foreign_blocks, (unsigned long long)l->bytes_loaded,
+                         (long long)l->load_ns, (long long)l->transfer_ns,
+                         tuple_of(l->level_blocks, SKY_CODINGS_MAX + 1));
 }
 
 /* A load or a save, and what came of it. */

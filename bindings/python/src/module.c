@@ -87,6 +87,11 @@ static int add_all(PyObject *module) {
         PyTuple_SetItem(bits, i, PyFloat_FromDouble(sky_level_bits_typical((sky_level)i)));
     if (!bits || PyModule_AddObject(module, "level_bits", bits) < 0)
         return -1;
+    PyObject *bounds = PyTuple_New(SKY_HISTOGRAM_BUCKETS - 1);
+    for (int i = 0; bounds && i < SKY_HISTOGRAM_BUCKETS - 1; i++)
+        PyTuple_SetItem(bounds, i, PyLong_FromUnsignedLongLong(sky_histogram_bound_ns((size_t)i)));
+    if (!bounds || PyModule_AddObject(module, "bucket_bounds_ns", bounds) < 0)
+        return -1;
     return PyModule_AddStringConstant(module, "version", sky_version()) < 0 ? -1 : 0;
 }
 

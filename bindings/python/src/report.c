@@ -1,19 +1,29 @@
-/* What a cache tells of itself: entries, tiers, numbers. The library calls back for each; such a
- * call takes the GIL that its caller let go. */
+/* What a cache tells of itself: entries, tiers, numbers. Listings and checks may take minutes, so
+ * they are errands: Ctrl-C ends them between two entries. The library calls back for each entry, on
+ * the errand's thread; such a call takes the GIL. */
 #include "core.h"
 
-/* Makes a list on the thread that called the library. */
+#include <stdatomic.h>
+
+/* Makes a list on the thread that calls the library. */
 typedef struct {
+    sky_cache *cache;
+    sky_status (*walk)(sky_cache *cache, void *collector);
+    sky_status status;
     PyThreadState *thread;
-    PyObject *list; /* NULL: an exception is set */
+    PyObject *list; /* NULL: what failed is in `kind` and the others */
+    PyObject *kind, *value, *trace;
+    atomic_bool stop;
 } collector;
 
 /* Append a new reference; false: stop. */
 static bool collect(collector *c, PyObject *object) {
-    if (!object || PyList_Append(c->list, object) < 0)
+    if (!object || PyList_Append(c->list, object) < 0) {
+        PyErr_Fetch(&c->kind, &c->value, &c->trace);
         Py_CLEAR(c->list);
+    }
     Py_XDECREF(object);
-    return c->list != NULL;
+    return c->list && !atomic_load(&c->stop);
 }
 
 static PyObject *text_of(const char *text, size_t bytes) {
@@ -36,7 +46,8 @@ static bool take_entry(void *context, const sky_entry *e) {
     return more;
 }
 
-/* (name, kind, tier, tier's kind, label, value, unit, number or None, buckets or None, sum_ns) */
+/* (name, kind, tier, tier's kind, label, value, unit, help, number or None, buckets or None,
+ * sum_ns) */
 static bool take_sample(void *context, const sky_metric_sample *s) {
     static const char *const kinds[] = {"counter", "gauge", "histogram"};
     collector *c = context;
@@ -47,39 +58,51 @@ static bool take_sample(void *context, const sky_metric_sample *s) {
     for (int i = 0; s->histogram && buckets && i < SKY_HISTOGRAM_BUCKETS; i++)
         PyTuple_SetItem(buckets, i, PyLong_FromUnsignedLongLong(s->histogram->buckets[i]));
     bool more = collect(
-        c, Py_BuildValue("(ssissssNNK)", s->metric->name, kinds[s->metric->kind],
+        c, Py_BuildValue("(ssisssssNNK)", s->metric->name, kinds[s->metric->kind],
                          s->tier == SKY_TIER_NONE ? -1 : s->tier, s->kind, s->metric->label,
-                         s->value, s->metric->unit, number, buckets,
+                         s->value, s->metric->unit, s->metric->help, number, buckets,
                          s->histogram ? (unsigned long long)s->histogram->sum_ns : 0ull));
     c->thread = PyEval_SaveThread();
     return more;
 }
 
-static sky_status walk_entries(sky_cache *cache, collector *c) {
+static sky_status walk_entries(sky_cache *cache, void *c) {
     return sky_list(cache, take_entry, c);
 }
 
-static sky_status walk_samples(sky_cache *cache, collector *c) {
+static sky_status walk_samples(sky_cache *cache, void *c) {
     return sky_cache_metrics(cache, take_sample, c);
 }
 
-static PyObject *collect_all(PyObject *self, sky_status (*walk)(sky_cache *, collector *),
+static void do_collect(void *context) {
+    collector *c = context;
+    PyGILState_STATE gil = PyGILState_Ensure();
+    c->thread = PyEval_SaveThread();
+    c->status = c->walk(c->cache, c);
+    PyEval_RestoreThread(c->thread);
+    PyGILState_Release(gil);
+}
+
+static void stop_collecting(void *context) {
+    atomic_store(&((collector *)context)->stop, true);
+}
+
+static PyObject *collect_all(PyObject *self, sky_status (*walk)(sky_cache *, void *),
                              const char *what) {
     cache_object *cache = (cache_object *)self;
     if (!cache_enter(cache))
         return NULL;
-    collector c = {.list = PyList_New(0)};
-    sky_status status = SKY_OK;
-    if (c.list) {
-        c.thread = PyEval_SaveThread();
-        status = walk(cache->handle, &c);
-        PyEval_RestoreThread(c.thread);
-    }
+    collector c = {.cache = cache->handle, .walk = walk, .list = PyList_New(0)};
+    bool done = c.list && errand_run(NULL, do_collect, stop_collecting, &c);
     cache_leave(cache);
-    if (!c.list || status == SKY_OK)
+    if (done && !c.list)
+        PyErr_Restore(c.kind, c.value, c.trace);
+    else if (done && c.status != SKY_OK)
+        raise_status(c.status, "%s", what);
+    if (!PyErr_Occurred())
         return c.list;
-    Py_DECREF(c.list);
-    return raise_status(status, "%s", what);
+    Py_XDECREF(c.list);
+    return NULL;
 }
 
 PyObject *cache_list(PyObject *self, PyObject *unused) {
@@ -146,23 +169,35 @@ PyObject *cache_prometheus(PyObject *self, PyObject *unused) {
     return out;
 }
 
+typedef struct {
+    sky_cache *cache;
+    sky_verify_report report;
+    sky_status status;
+} check;
+
+static void do_check(void *context) {
+    check *c = context;
+    c->status = sky_verify(c->cache, &c->report);
+}
+
+static void stop_checking(void *context) {
+    sky_verify_cancel(((check *)context)->cache);
+}
+
 /* (entries, bytes, corrupt, orphans) */
 PyObject *cache_verify(PyObject *self, PyObject *unused) {
     (void)unused;
     cache_object *cache = (cache_object *)self;
-    sky_verify_report report;
-    sky_status status;
     if (!cache_enter(cache))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    status = sky_verify(cache->handle, &report);
-    Py_END_ALLOW_THREADS;
+    check c = {.cache = cache->handle};
+    bool done = errand_run(NULL, do_check, stop_checking, &c);
     cache_leave(cache);
-    if (PyErr_CheckSignals() < 0)
+    if (done && c.status != SKY_OK)
+        raise_status(c.status, "verify");
+    if (PyErr_Occurred())
         return NULL;
-    if (status != SKY_OK)
-        return raise_status(status, "verify");
-    return Py_BuildValue("(KKKK)", (unsigned long long)report.entries,
-                         (unsigned long long)report.bytes, (unsigned long long)report.corrupt,
-                         (unsigned long long)report.orphans);
+    return Py_BuildValue("(KKKK)", (unsigned long long)c.report.entries,
+                         (unsigned long long)c.report.bytes, (unsigned long long)c.report.corrupt,
+                         (unsigned long long)c.report.orphans);
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,6 +23,29 @@ def cache() -> Iterator[skymem.Cache]:
 def tiered(tmp_path: Path) -> Iterator[skymem.Cache]:
     with skymem.Cache(["mem:64MiB", f"disk:{tmp_path}/store"]) as one:
         yield one
+
+
+@pytest.fixture
+def versions(tmp_path: Path) -> str:
+    """The URL of a sky in this process that keeps versions, once its satellites decide."""
+    scenario = tmp_path / "sky.yaml"
+    scenario.write_text("""
+constellation: {planes: 3, slots: 7, altitude_km: 550, earth_radius_km: 6371}
+placement: {strategy: rotation-hop, servers: 9, window: [3, 3]}
+time: {rotation_s: 3600}
+lookup: binary
+""")
+    return f"sky:{scenario}"
+
+
+def first_version(cache: skymem.Cache, name: str) -> int:
+    """Put what nothing is stored of: satellites that have just started decide after 2 s."""
+    for _ in range(600):
+        try:
+            return cache.put(name, b"one", if_version=0) or 0
+        except skymem.UnavailableError:
+            time.sleep(0.1)
+    raise TimeoutError("no satellite decides")
 
 
 Script = Callable[..., "subprocess.CompletedProcess[str]"]

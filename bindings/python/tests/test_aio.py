@@ -8,6 +8,7 @@ import os
 import pytest
 
 import skymem
+from conftest import first_version
 
 KEYS = [bytes([i + 1]) * 32 for i in range(4)]
 
@@ -72,6 +73,22 @@ def test_every_call_on_keys() -> None:
             assert await cache.remove_many([KEYS[2], KEYS[3]]) == [True, False]
 
     asyncio.run(main())
+
+
+def test_versions(versions: str) -> None:
+    async def main(own: skymem.Cache) -> None:
+        async with skymem.AsyncCache(own) as cache:
+            first = first_version(own, "a")
+            with pytest.raises(skymem.ConflictError) as raised:
+                await cache.put("a", b"two", if_version=0)
+            assert raised.value.version == first
+            info = await cache.info("a", tiers=[0])
+            assert info is not None and info.version == first
+            second = await cache.put("a", b"two", if_version=first)
+            assert second and await cache.remove("a", if_version=second)
+
+    with skymem.Cache(versions) as own:
+        asyncio.run(main(own))
 
 
 def test_it_closes_with_tasks_waiting() -> None:

@@ -55,6 +55,12 @@ BAD: list[tuple[Callable[[skymem.Cache], Any], type[Exception], str]] = [
     (lambda c: c.run(-1, ["a"]), skymem.ParamError, "not started"),
     (lambda c: c.submit(_core.OP_get, ["a"], event_fd=1), skymem.ParamError, "not started"),
     (lambda c: c.prefix(["a"]), TypeError, "a block's key is bytes"),
+    (lambda c: c.prefix([b"a"]), ValueError, "32 bytes"),
+    (lambda c: c.prefix([KEY], timeout=-1), ValueError, "timeout: seconds"),
+    (lambda c: c.put("a", b"x", if_version=-1), ValueError, "if_version: that of"),
+    (lambda c: c.put("a", b"x", if_version=2**64), ValueError, "if_version: that of"),
+    (lambda c: c.put("a", b"x", if_version=1), skymem.UnsupportedError, "not supported"),
+    (lambda c: c.remove("a", if_version=0), skymem.UnsupportedError, "not supported"),
     (lambda c: skymem.block_keys([1] * 128, block_tokens=2**32 + 1), ValueError, "below 2..32"),
     (lambda c: skymem.block_keys([-1] * 128), OverflowError, "."),
     (lambda c: skymem.block_keys([2**32] * 128), OverflowError, "below"),
@@ -141,11 +147,12 @@ cache.close()
     )
 
 
-def test_ctrl_c_ends_a_blocking_get(script: Script) -> None:
+@pytest.mark.parametrize("call", ["get_into", "prefix"])
+def test_ctrl_c_ends_a_blocking_call(script: Script, call: str) -> None:
     # A store that answers only after the interrupt: nothing but the interrupt can end the get.
     done = script(
         """
-import os, signal, threading, skymem
+import os, signal, sys, threading, skymem
 class Store:
     def __init__(self, where): pass
     def read(self, key, offset, size):
@@ -164,14 +171,15 @@ cache = skymem.Cache("silent:1")
 threading.Thread(target=press).start()
 out = bytearray(1 << 20)
 try:
-    cache.get_into(b"k" * 32, out)
+    cache.get_into(b"k" * 32, out) if sys.argv[1] == "get_into" else cache.prefix([b"k" * 32])
     print("answered")
 except KeyboardInterrupt:
     out.clear()  # nobody holds it any more
     print("stopped")
 interrupted.set()
 cache.close()
-"""
+""",
+        call,
     )
     assert done.stdout == "stopped\n"
 
@@ -292,35 +300,42 @@ def test_a_thread_that_keeps_the_gil_delays_and_no_more(cache: skymem.Cache) -> 
         sys.setswitchinterval(interval)
 
 
-def test_ctrl_c_in_a_store_reaches_the_caller(script: Script) -> None:
+@pytest.mark.parametrize("call", ["list", "verify"])
+def test_ctrl_c_ends_a_listing_and_a_check(script: Script, call: str) -> None:
+    # Pressed in a store, on a thread of the library; a thousand values would take ten seconds.
     done = script(
         """
-import os, signal, skymem
+import os, signal, sys, time, skymem
 class Store:
-    kept, pressed = {}, False
+    kept, reads = {}, 0
     def __init__(self, where): pass
     def read(self, key, offset, size):
-        if verifying and not Store.pressed:  # on the caller's thread
-            Store.pressed = True
-            os.kill(os.getpid(), signal.SIGINT)
+        if walking:
+            Store.reads += 1
+            if Store.reads == 1:
+                os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.01)
         value = self.kept[key]
         return value[offset:offset + size], len(value)
     def write(self, key, value, durable): self.kept[key] = value
     def remove(self, key): return self.kept.pop(key, None) is not None
     def keys(self): return list(self.kept)
-verifying = False
+walking = False
 skymem.register_tier("pressed", Store)
 cache = skymem.Cache("pressed:1")
-cache.put_many(["a", "b"], [b"1", b"2"])
-verifying = True
+cache.put_many([f"{n}" for n in range(1000)], [b"1"] * 1000)
+walking = True
 try:
-    cache.verify()
+    getattr(cache, sys.argv[1])()
 except KeyboardInterrupt:
-    print("stopped")
+    print("stopped", Store.reads < 900)
+walking = False
+assert len(cache.list()) == 1000 and cache.verify().entries == 1000
 cache.close()
-"""
+""",
+        call,
     )
-    assert done.stdout == "stopped\n" and done.stderr == ""
+    assert done.stdout == "stopped True\n" and done.stderr == ""
 
 
 def test_the_end_of_the_interpreter_with_work_under_way(script: Script) -> None:

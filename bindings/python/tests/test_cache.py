@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import skymem
+from conftest import first_version
 from skymem import _core
 
 
@@ -85,6 +86,63 @@ def test_blocks_have_parents_and_prefixes(tiered: skymem.Cache) -> None:
     assert tiered.has_many(keys[:3]) == [False] * 3
 
 
+def test_a_prefix_is_as_long_as_its_first_gap(cache: skymem.Cache) -> None:
+    keys = skymem.block_keys(range(3000), block_tokens=1)
+    cache.put_many(keys, [b"x"] * len(keys), parents=[None, *keys[:-1]])
+    assert cache.prefix(keys) == 3000 and cache.prefix([]) == 0
+    assert cache.remove(keys[2500])
+    assert cache.prefix(keys) == 2500 and cache.prefix(keys[2500:]) == 0
+    with pytest.raises(skymem.DeadlineError):
+        cache.prefix(keys, timeout=0)
+
+
+def test_a_failure_behind_the_first_gap_is_none(tmp_path: Path) -> None:
+    keys = skymem.block_keys(range(30), block_tokens=10)
+
+    class Store:
+        def __init__(self, where: str) -> None: ...
+
+        def read(self, key: bytes, offset: int, size: int) -> None:
+            if key == keys[2]:
+                raise OSError("broken")
+
+        def write(self, key: bytes, value: bytes, durable: bool) -> None: ...
+
+        def remove(self, key: bytes) -> bool:
+            return False
+
+    skymem.register_tier("gap", Store)
+    with skymem.Cache(["mem:16MiB", "gap:1"]) as cache:
+        cache.put(keys[0], b"x", tiers=[0])
+        assert cache.prefix(keys) == 1
+        with pytest.raises(skymem.IoError, match=keys[2].hex()):
+            cache.prefix(keys[2:])
+
+
+def test_versions_let_one_of_two_changes_win(versions: str) -> None:
+    with skymem.Cache(versions) as cache:
+        assert cache.stat()[0].versions
+        first = first_version(cache, "a")
+        assert cache.info("a").version == first  # type: ignore[union-attr]
+        second = cache.put("a", b"two", if_version=first)
+        assert second is not None and second > first
+        with pytest.raises(skymem.ConflictError, match="put of a: ") as raised:
+            cache.put("a", b"three", if_version=first)
+        assert raised.value.version == second and cache.get("a") == b"two"
+        with pytest.raises(skymem.ConflictError):
+            cache.put("a", b"four", if_version=0)
+        with pytest.raises(skymem.ConflictError) as raised:
+            cache.remove("a", if_version=first)
+        assert raised.value.version == second
+        assert cache.remove("a", if_version=second)
+        with pytest.raises(skymem.ConflictError) as raised:
+            cache.put("a", b"five", if_version=second)
+        assert raised.value.version == 0 and cache.get("a") is None
+        assert cache.put("b", b"six") and not cache.put(b"k" * 32, b"a block has none")
+    with skymem.Cache("mem:16MiB") as cache:
+        assert cache.put("a", b"1") is None and not cache.stat()[0].versions
+
+
 def test_names_are_those_of_the_command(tmp_path: Path) -> None:
     command = os.path.join(os.environ.get("SKYMEM_BUILD", "build"), "skymem")
     if not os.path.exists(command):
@@ -110,6 +168,8 @@ def test_pins_and_times_to_live(tiered: skymem.Cache) -> None:
     with pytest.raises(skymem.ParamError):
         tiered.unpin("a")
     tiered.put("t", b"1", ttl=3600)
+    info = tiered.info("t")
+    assert info is not None and 3500 < info.ttl <= 3600
     detail = tiered.run(_core.OP_get, ["t"], [bytearray(1)]).details()[0]
     assert detail is not None and 3500 < detail[3] <= 3600
 
@@ -152,6 +212,11 @@ def test_what_it_tells_of_itself(tiered: skymem.Cache) -> None:
     assert not disk.failing and disk.levels == ()
     numbers = {(s.name, s.tier): s.number for s in tiered.metrics()}
     assert numbers["skymem_cache_hits_total", -1] == 1
+    sample = next(s for s in tiered.metrics() if s.name == "skymem_cache_hits_total")
+    assert sample.kind == "counter" and sample.help.startswith("Gets of a key")
+    histogram = next(s for s in tiered.metrics() if s.buckets)
+    assert len(histogram.buckets or ()) == len(skymem.BUCKET_BOUNDS_NS) + 1
+    assert skymem.BUCKET_BOUNDS_NS[:2] == (256, 512)
     text = tiered.prometheus()
     assert "# TYPE skymem_cache_hits_total counter" in text
     assert "skymem_cache_hits_total 1" in text

@@ -92,6 +92,7 @@ def test_a_prefix_comes_back(tmp_path: Path) -> None:
             look = Sequence(manager, two).look([*TOKENS, 7])
             assert (look.verdict, look.hit_tokens, look.prompt_tokens) == ("hit", 512, 601)
             assert look.tier_blocks[tier] == 4 and look.bytes_loaded > 0
+            assert look.level_blocks == {}
             assert two.count == 512 and two.right()
             del manager
 
@@ -104,7 +105,9 @@ def test_levels(tmp_path: Path, level: str) -> None:
         manager = Manager(cache, one)
         assert cache.stat()[0].levels == (level,)
         assert Sequence(manager, one).save(TOKENS)[0] == 4
-        assert Sequence(manager, two).look(TOKENS).hit_tokens == 512
+        look = Sequence(manager, two).look(TOKENS)
+        assert look.hit_tokens == 512
+        assert look.level_blocks == ({} if level == "lossless" else {level: 4})  # not smaller here
         assert two.right(0.0 if level == "lossless" else 40.0)
         assert two.right() == (level == "lossless")
         del manager
