@@ -148,6 +148,30 @@ def decode(
     _core.skv_decode(data, out, profile, element)
 
 
+def lower(
+    data: Buffer, *, level: str, profile: Profile | None = None, plain: bool = False,
+    step_scale: float = 1.0,
+) -> bytes:  # fmt: skip
+    """A container with the streams that are above a level at that level, made without the rows.
+
+    profile: the one that it was made with. What is at the level or below stays as it is.
+    """
+    options = (_number(level), plain, False, step_scale, 0, profile, None)
+    return _core.skv_lower(data, options)
+
+
+def verify(data: Buffer) -> None:
+    """CorruptError, unless a container and the checksum of each of its streams are whole.
+
+    >>> import numpy as np
+    >>> data = encode(np.ones((1, 2, 128, 1, 64), np.float16), level="8")
+    >>> verify(data)
+    >>> info(lower(data, level="4")).layers[0].k_level
+    '4'
+    """
+    _core.skv_verify(data)
+
+
 def encode_stream(
     rows: Buffer, *, level: str = "4", profile: Profile | None = None, layer: int = 0,
     kv: Literal["k", "v"] = "k", first_position: int = 0, plain: bool = False,

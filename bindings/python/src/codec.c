@@ -172,9 +172,9 @@ static int work_open(size_t bytes, work *out) {
 }
 
 /* Room for so many encoded bytes, and working memory. Errors: -1 with an exception */
-static int room_open(size_t bytes, void **room, work *memory) {
+static int room_open(size_t bytes, size_t work_bytes, void **room, work *memory) {
     *room = PyMem_Malloc(bytes);
-    if (*room && work_open(SKY_ENCODE_WORK_BYTES, memory) == 0)
+    if (*room && work_open(work_bytes, memory) == 0)
         return 0;
     PyMem_Free(*room);
     PyErr_NoMemory();
@@ -244,7 +244,7 @@ static PyObject *encode_block(const block *b, const coding *c, sky_skv_layer *la
         return NULL;
     }
     void *dst;
-    if (room_open(bytes, &dst, &memory) < 0)
+    if (room_open(bytes, SKY_ENCODE_WORK_BYTES, &dst, &memory) < 0)
         return NULL;
     uint32_t failed = 0;
     sky_status status;
@@ -332,6 +332,57 @@ static PyObject *skv_decode(PyObject *module, PyObject *args) {
     return out;
 }
 
+static PyObject *lower_container(const sky_skv *skv, const coding *c) {
+    size_t bytes = sky_skv_lower_bound(skv, c->how.level);
+    work memory;
+    void *dst;
+    if (!bytes)
+        return raise_status(SKY_E_PARAM, "lower: no level");
+    if (room_open(bytes, sky_skv_lower_bytes(skv), &dst, &memory) < 0)
+        return NULL;
+    sky_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = sky_skv_lower(skv, c->profile, &c->how, dst, bytes, &bytes, memory.aligned);
+    Py_END_ALLOW_THREADS;
+    if (status != SKY_OK)
+        raise_status(status, "lower");
+    return bytes_of(status, dst, bytes, &memory);
+}
+
+static PyObject *skv_lower(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *object, *options, *out = NULL;
+    coding c;
+    view v;
+    sky_skv skv;
+    if (!PyArg_ParseTuple(args, "OO", &object, &options) || coding_parse(options, &c) < 0 ||
+        view_open_whole(object, false, "container", &v) < 0)
+        return NULL;
+    sky_status status = sky_skv_open(v.data, v.bytes, &skv);
+    if (status == SKY_OK)
+        out = lower_container(&skv, &c);
+    else
+        raise_status(status, "lower: no container (.skv)");
+    view_release(&v);
+    return out;
+}
+
+static PyObject *skv_verify(PyObject *module, PyObject *object) {
+    (void)module;
+    view v;
+    sky_skv skv;
+    if (view_open_whole(object, false, "container", &v) < 0)
+        return NULL;
+    sky_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = sky_skv_open(v.data, v.bytes, &skv);
+    if (status == SKY_OK)
+        status = sky_skv_verify(&skv);
+    Py_END_ALLOW_THREADS;
+    view_release(&v);
+    return status == SKY_OK ? Py_NewRef(Py_None) : raise_status(status, "verify");
+}
+
 static PyObject *level_of_entry(const sky_skv_entry *e) {
     return e->bytes ? PyLong_FromLong(e->level) : Py_NewRef(Py_None);
 }
@@ -394,7 +445,7 @@ static PyObject *encode_rows(const sky_stream_shape *shape, const coding *c,
     size_t bytes = sky_encode_bound(shape);
     work memory;
     void *dst;
-    if (room_open(bytes, &dst, &memory) < 0)
+    if (room_open(bytes, SKY_ENCODE_WORK_BYTES, &dst, &memory) < 0)
         return NULL;
     sky_status status;
     Py_BEGIN_ALLOW_THREADS;
@@ -479,6 +530,8 @@ static PyObject *rope_turns(PyObject *module, PyObject *args) {
 static PyMethodDef functions[] = {
     {"skv_encode", skv_encode, METH_VARARGS, "(layers, options): a container."},
     {"skv_decode", skv_decode, METH_VARARGS, "(container, layers, profile, element)."},
+    {"skv_lower", skv_lower, METH_VARARGS, "(container, options): one at a lower level."},
+    {"skv_verify", skv_verify, METH_O, "Are all streams of a container whole?"},
     {"skv_info", skv_info, METH_O,
      "(tokens, first position, bytes, profile's id, fingerprint, layers)."},
     {"stream_encode", stream_encode, METH_VARARGS, "(rows, layer, kv, options): a stream."},

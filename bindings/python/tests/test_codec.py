@@ -105,6 +105,34 @@ def test_with_a_calibration(tmp_path: Path) -> None:
         codec.decode(coded[: head.size], out[:, :, :128])
 
 
+def test_a_container_is_lowered_as_by_the_command(tmp_path: Path) -> None:
+    rows = made()[:, :, :128]
+    high = codec.encode(rows, level="8", profile=layout())
+    (tmp_path / "high.skv").write_bytes(high)
+    (tmp_path / "l.json").write_text(json.dumps({**LAYOUT, "first_position": 0}))
+    command("lower", tmp_path / "high.skv", "--level", "3", "--layout", tmp_path / "l.json", "-o",
+            tmp_path / "low.skv")  # fmt: skip
+    low = codec.lower(high, level="3", profile=layout())
+    assert low == (tmp_path / "low.skv").read_bytes() and len(low) < len(high) / 2
+    codec.verify(low)
+    assert {level for layer in codec.info(low).layers for level in layer[5:7]} == {"3"}
+    out = np.empty_like(rows)
+    codec.decode(low, out, profile=layout())
+    assert abs(out - rows).mean() < 0.5
+    assert codec.lower(low, level="8", profile=layout()) == low  # it is below already
+    for at in range(0, len(low), 97):
+        damaged = bytearray(low)
+        damaged[at] ^= 1
+        with pytest.raises((skymem.CorruptError, skymem.UnsupportedError)):
+            codec.verify(damaged)
+    with pytest.raises(skymem.CorruptError, match="lower: no container"):
+        codec.lower(b"x" * 100, level="3")
+    with pytest.raises(ValueError, match="level: one of"):
+        codec.lower(high, level="5")
+    with pytest.raises(skymem.ParamError, match="lower"):
+        codec.lower(high, level="3")  # it was made with a profile
+
+
 def test_arrays_are_coded_where_they_lie() -> None:
     rows = made(np.float32)[:, :, :128]
     data = codec.encode(rows, level="8", profile=layout())
