@@ -452,6 +452,34 @@ static void a_host_answers_from_its_own_stores(void **state) {
     assert_unharmed(&plain);
 }
 
+/* ---- memory of puts ---- */
+
+/* The two largest that are not too large. */
+static void memory_of_puts_serves_the_next(void **state) {
+    static const uint64_t sizes[] = {1000, 3000, SKY__PEER_KEPT_BYTES_MAX + 1, 2000};
+    sky_peer_server *s = plain.server;
+    uint8_t *given[4];
+    uint64_t room;
+    (void)state;
+    for (size_t i = 0; i < SKY__PEER_KEPT_MAX; i++) /* what other tests left */
+        free(sky__peer_staging_take(s, 1, &room));
+    for (size_t i = 0; i < 4; i++)
+        assert_non_null(given[i] = sky__peer_staging_take(s, sizes[i], &room));
+    for (size_t i = 0; i < 4; i++)
+        sky__peer_staging_give(s, given[i], sizes[i]);
+    uint8_t *large = sky__peer_staging_take(s, 2500, &room);
+    assert_ptr_equal(large, given[1]);
+    assert_int_equal(room, 3000);
+    uint8_t *small = sky__peer_staging_take(s, 500, &room);
+    assert_ptr_equal(small, given[3]);
+    assert_int_equal(room, 2000);
+    uint8_t *fresh = sky__peer_staging_take(s, 500, &room);
+    assert_int_equal(room, 500);
+    free(large);
+    free(small);
+    free(fresh);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strangers_are_turned_away),
@@ -467,6 +495,7 @@ int main(void) {
         cmocka_unit_test(who_goes_while_it_waits_for_room_is_ended),
         cmocka_unit_test(noise_ends_it),
         cmocka_unit_test(a_host_answers_from_its_own_stores),
+        cmocka_unit_test(memory_of_puts_serves_the_next),
     };
     return cmocka_run_group_tests(tests, start_servers, stop_servers);
 }

@@ -21,7 +21,7 @@ static void release_leases(sky__peer_connection *c, sky__peer_run *run) {
 static void free_run(sky__peer_connection *c, sky__peer_run *run) {
     if (run->staged)
         atomic_fetch_sub(&c->server->staged_bytes, run->staged_bytes);
-    free(run->staged);
+    sky__peer_staging_give(c->server, run->staged, run->staged_room);
     free(run);
     c->run_count--;
 }
@@ -138,7 +138,7 @@ static bool find_staging(sky__peer_connection *c, sky__peer_run *run) {
     sky_peer_server *s = c->server;
     uint64_t before = atomic_fetch_add(&s->staged_bytes, run->staged_bytes);
     bool fits = before == 0 || before + run->staged_bytes <= SKY__PEER_STAGED_MAX;
-    run->staged = fits ? malloc(run->staged_bytes) : NULL;
+    run->staged = fits ? sky__peer_staging_take(s, run->staged_bytes, &run->staged_room) : NULL;
     if (!run->staged)
         atomic_fetch_sub(&s->staged_bytes, run->staged_bytes);
     return run->staged != NULL;

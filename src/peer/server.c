@@ -59,6 +59,41 @@ void sky__peer_note_end(sky__peer_connection *c, bool denied, const char *why) {
     sky_mutex_unlock(&s->mutex);
 }
 
+uint8_t *sky__peer_staging_take(sky_peer_server *s, uint64_t bytes, uint64_t *room) {
+    uint8_t *found = NULL;
+    sky_mutex_lock(&s->mutex);
+    for (size_t i = 0; i < SKY__PEER_KEPT_MAX && !found; i++) {
+        if (s->kept[i].room < bytes)
+            continue;
+        found = s->kept[i].data;
+        *room = s->kept[i].room;
+        s->kept[i].data = NULL;
+        s->kept[i].room = 0;
+    }
+    sky_mutex_unlock(&s->mutex);
+    if (found)
+        return found;
+    *room = bytes;
+    return malloc(bytes);
+}
+
+/* The largest stay. */
+void sky__peer_staging_give(sky_peer_server *s, uint8_t *staging, uint64_t room) {
+    sky_mutex_lock(&s->mutex);
+    for (size_t i = 0; i < SKY__PEER_KEPT_MAX && room <= SKY__PEER_KEPT_BYTES_MAX; i++) {
+        if (s->kept[i].room >= room)
+            continue;
+        uint8_t *smaller = s->kept[i].data;
+        uint64_t smaller_room = s->kept[i].room;
+        s->kept[i].data = staging;
+        s->kept[i].room = room;
+        staging = smaller;
+        room = smaller_room;
+    }
+    sky_mutex_unlock(&s->mutex);
+    free(staging);
+}
+
 /* In a child of fork() there are no threads, and what wakes them is the parent's too. */
 static bool is_here(const sky_peer_server *s) {
     return s && s->forks == sky_forks();
@@ -283,6 +318,8 @@ void sky_peer_stop(sky_peer_server *s) {
     if (s->listener >= 0)
         s->transport->close(s->listener);
     sky_event_close(s->stop);
+    for (size_t i = 0; i < SKY__PEER_KEPT_MAX; i++)
+        free(s->kept[i].data);
     sky_secret_free(s->keys);
     sky_mutex_deinit(&s->mutex);
     free(s);

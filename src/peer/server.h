@@ -22,6 +22,9 @@
 #define SKY__PEER_STUCK_NS      SKY_SECONDS(30) /* without a byte in the middle of something */
 #define SKY__PEER_STAGED_MAX    ((uint64_t)256 << 20) /* puts that have not come whole, of all */
 
+#define SKY__PEER_KEPT_MAX       2u /* of staging that is over */
+#define SKY__PEER_KEPT_BYTES_MAX ((uint64_t)32 << 20)
+
 /* One operation that a client asked for. */
 typedef struct sky__peer_run {
     struct sky__peer_run *next;
@@ -34,7 +37,7 @@ typedef struct sky__peer_run {
     sky_item *items;        /* [count] */
     sky_span *spans;        /* [count]; put: in `staged`; get: what is to be sent */
     uint8_t *staged;        /* put: payloads, one behind the other */
-    uint64_t staged_bytes;
+    uint64_t staged_bytes, staged_room;
     char *names;
 } sky__peer_run;
 
@@ -91,6 +94,10 @@ struct sky_peer_server {
     _Atomic uint64_t run_count; /* frames of operations that came */
 
     sky_mutex mutex; /* all that follows */
+    struct { /* staging of puts that are over, for the next: new pages cost as much as copying */
+        uint8_t *data; /* NULL: none */
+        uint64_t room;
+    } kept[SKY__PEER_KEPT_MAX];
     uint64_t numbers;
     uint32_t stranger_count;
     sky_peer_stat stat;
@@ -114,6 +121,10 @@ sky_status sky__peer_step(sky__peer_connection *c, bool *unsent);
 void sky__peer_note_greeted(sky__peer_connection *c);
 /* It ends: count it, and say why in the log. denied: before it was greeted. */
 void sky__peer_note_end(sky__peer_connection *c, bool denied, const char *why);
+
+/* Memory for the payloads of a put, of *room bytes at least; NULL: there is none. */
+uint8_t *sky__peer_staging_take(sky_peer_server *s, uint64_t bytes, uint64_t *room);
+void sky__peer_staging_give(sky_peer_server *s, uint8_t *staging, uint64_t room); /* NULL is fine */
 
 /* ---- runs.c ---- */
 

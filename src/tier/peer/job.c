@@ -174,20 +174,34 @@ static bool write_run(sky__peer_lane *l) {
 
 /* ---- payloads out ---- */
 
-/* Copy `bytes` bytes of the spans from `at` on. */
-static void gather(const sky_item *item, uint64_t at, uint8_t *to, size_t bytes) {
-    for (uint32_t i = 0; bytes > 0 && i < item->span_count; i++) {
+/* The next bytes of an item's spans from `at` on, at most `bytes` of them and so many spans as a
+ * link takes; *bytes: how many. Spans without data are so. */
+static uint32_t cut_spans(const sky_item *item, uint64_t at, size_t *bytes, sky_span *spans) {
+    size_t left = *bytes;
+    uint32_t count = 0;
+    for (uint32_t i = 0; left > 0 && i < item->span_count && count < SKY_PEER_SPANS_MAX - 1; i++) {
         const sky_span *s = &item->spans[i];
         if (at >= s->bytes) {
             at -= s->bytes;
             continue;
         }
-        size_t now = s->bytes - at < bytes ? s->bytes - at : bytes;
-        memcpy(to, (const uint8_t *)s->data + at, now);
-        to += now;
-        bytes -= now;
+        size_t now = s->bytes - at < left ? s->bytes - at : left;
+        spans[count++] = (sky_span){s->data ? (uint8_t *)s->data + at : NULL, now};
+        left -= now;
         at = 0;
     }
+    *bytes -= left;
+    return count;
+}
+
+/* A piece of no bytes: the caller has its memory back, and the payload ends. */
+static bool write_end(sky__peer_lane *l) {
+    sky__peer_moving *w = &l->writing;
+    if (!sky_peer_link_begin(l->link, 0))
+        return false;
+    sky_peer_link_end(l->link, 0);
+    w->at = w->flight->bytes[w->n];
+    return true;
 }
 
 /* Write a piece of the payload under way, or of the next. False: there is no room. */
@@ -205,20 +219,15 @@ static bool write_piece(sky__peer_lane *l) {
     }
     uint64_t left = f->bytes[w->n] - w->at;
     size_t bytes = left < SKY_PEER_PIECE_BYTES_MAX ? left : SKY_PEER_PIECE_BYTES_MAX;
-    uint8_t *content = sky_peer_link_begin(l->link, bytes);
-    if (!content)
-        return false;
     const sky_item *item = sky_batches_enter(batches, f->job->batch, f->origin[w->n]);
-    if (item) {
-        gather(item, w->at, content, bytes);
-        sky_batches_leave(batches, f->job->batch);
-        w->at += bytes;
-    } else {
-        bytes = 0; /* the caller has its memory back: the payload ends here */
-        w->at = f->bytes[w->n];
-    }
-    sky_peer_link_end(l->link, bytes);
-    return true;
+    if (!item)
+        return write_end(l);
+    sky_span spans[SKY_PEER_SPANS_MAX];
+    uint32_t count = cut_spans(item, w->at, &bytes, spans);
+    bool written = sky_peer_link_pass(l->link, spans, count, bytes);
+    sky_batches_leave(batches, f->job->batch);
+    w->at += written ? bytes : 0;
+    return written;
 }
 
 static bool write_cancels(sky__peer_lane *l) {
@@ -313,25 +322,12 @@ uint32_t sky__peer_place(sky__peer_lane *l, size_t bytes, sky_span *spans) {
     sky__peer_moving *r = &l->reading;
     const sky__peer_flight *f = r->flight;
     const sky_item *item = sky_batches_enter(l->peer->tier.batches, f->job->batch, f->origin[r->n]);
-    uint64_t at = r->at;
-    uint32_t count = 0;
     r->guarded = item != NULL;
     if (!item) {
         spans[0] = (sky_span){NULL, bytes};
         return 1;
     }
-    for (uint32_t i = 0; bytes > 0 && count < SKY_PEER_SPANS_MAX - 1; i++) {
-        const sky_span *s = &item->spans[i]; /* they hold what was announced: take_done looked */
-        if (at >= s->bytes) {
-            at -= s->bytes;
-            continue;
-        }
-        size_t now = s->bytes - at < bytes ? s->bytes - at : bytes;
-        spans[count++] = (sky_span){s->data ? (uint8_t *)s->data + at : NULL, now};
-        bytes -= now;
-        at = 0;
-    }
-    return count;
+    return cut_spans(item, r->at, &bytes, spans); /* they hold it: take_done looked */
 }
 
 void sky__peer_placed(sky__peer_lane *l, size_t bytes) {

@@ -22,6 +22,7 @@ _Static_assert(SKY_PEER_FRAME_BYTES_MAX + SKY_PEER_RECORD_HEAD_BYTES <= OUT_BYTE
 /* The record that is coming. */
 typedef struct {
     bool begun, piece;
+    bool more; /* of the same payload behind it */
     size_t length, got;
     uint8_t tag[SKY_TAG_BYTES];
     sky_checksum_state sum; /* of what came, in plain */
@@ -40,6 +41,7 @@ struct sky_peer_link {
     size_t out_at, out_bytes;
     const uint8_t *lent;
     size_t lent_bytes;
+    bool behind; /* the kernel did not take all of what was passed */
 
     uint8_t *in;
     size_t in_at, in_bytes;
@@ -187,6 +189,71 @@ bool sky_peer_link_lend(sky_peer_link *l, const uint8_t *data, size_t bytes) {
     return true;
 }
 
+static void add_sum(sky_checksum_state *sum, const sky_span *spans, size_t bytes) {
+    for (uint32_t i = 0; bytes > 0; i++) {
+        size_t now = spans[i].bytes < bytes ? spans[i].bytes : bytes;
+        sky_checksum_add(sum, spans[i].data, now);
+        bytes -= now;
+    }
+}
+
+/* Copy what the spans hold from `at` on. */
+static void gather(const sky_span *spans, uint32_t span_count, size_t at, uint8_t *to) {
+    for (uint32_t i = 0; i < span_count; i++) {
+        size_t skipped = at < spans[i].bytes ? at : spans[i].bytes;
+        memcpy(to, (const uint8_t *)spans[i].data + skipped, spans[i].bytes - skipped);
+        to += spans[i].bytes - skipped;
+        at -= skipped;
+    }
+}
+
+/* Send what waits and the spans, as far as the kernel takes them now; how much of the spans went. A
+ * connection that is gone shows at the next flush. */
+static size_t send_through(sky_peer_link *l, const sky_span *spans, uint32_t span_count) {
+    sky_span all[SKY_PEER_SPANS_MAX] = {{l->out + l->out_at, l->out_bytes - l->out_at}};
+    size_t sent = 0;
+    memcpy(all + 1, spans, span_count * sizeof *spans);
+    if (l->transport->send(l->fd, all, span_count + 1, &sent) != SKY_OK)
+        return 0;
+    l->moved += sent;
+    size_t of_first = sent < all->bytes ? sent : all->bytes;
+    l->out_at += of_first;
+    return sent - of_first;
+}
+
+static void pass_plain(sky_peer_link *l, const sky_span *spans, uint32_t span_count, size_t bytes) {
+    sky_checksum_state sum;
+    uint8_t *head = l->out + l->out_bytes;
+    sky_checksum_init(&sum, l->sent++);
+    add_sum(&sum, spans, bytes);
+    sky_store_u32(head, (uint32_t)bytes);
+    plain_tag(sky_checksum_end(&sum), head + 4);
+    l->out_bytes += SKY_PEER_RECORD_HEAD_BYTES;
+    size_t went = bytes < LENT_BYTES_MIN ? 0 : send_through(l, spans, span_count);
+    gather(spans, span_count, went, l->out + l->out_bytes);
+    l->out_bytes += bytes - went;
+    l->behind = bytes >= LENT_BYTES_MIN && went < bytes;
+    if (went == bytes)
+        l->out_at = l->out_bytes = 0;
+}
+
+bool sky_peer_link_pass(sky_peer_link *l, const sky_span *spans, uint32_t span_count,
+                        size_t bytes) {
+    uint8_t *content = l->behind ? NULL : sky_peer_link_begin(l, bytes);
+    assert(bytes <= SKY_PEER_PIECE_BYTES_MAX && span_count < SKY_PEER_SPANS_MAX);
+    if (!content)
+        return false;
+    if (!l->aead) {
+        pass_plain(l, spans, span_count, bytes);
+        return true;
+    }
+    if (span_count != 1)
+        gather(spans, span_count, 0, content);
+    seal(l, l->out + l->out_bytes, span_count == 1 ? spans->data : content, content, bytes);
+    l->out_bytes += SKY_PEER_RECORD_HEAD_BYTES + bytes;
+    return true;
+}
+
 sky_status sky_peer_link_flush(sky_peer_link *l) {
     while (l->out_at < l->out_bytes || l->lent) {
         size_t sent, first = l->out_bytes - l->out_at;
@@ -204,6 +271,7 @@ sky_status sky_peer_link_flush(sky_peer_link *l) {
             l->lent = NULL;
     }
     l->out_at = l->out_bytes = 0;
+    l->behind = false;
     return SKY_OK;
 }
 
@@ -247,11 +315,17 @@ static sky_status begin_record(sky_peer_link *l, const sky_peer_sink *sink) {
     r->length = sky_load_u32(head);
     r->got = 0;
     memcpy(r->tag, head + 4, sizeof r->tag);
+    r->more = r->piece && expected > r->length;
     if (!r->piece)
         return r->length >= 1 && r->length <= SKY_PEER_FRAME_BYTES_MAX ? SKY_OK : SKY_E_CORRUPT;
     if (!l->aead)
         sky_checksum_init(&r->sum, l->received);
     return r->length <= SKY_PEER_PIECE_BYTES_MAX && r->length <= expected ? SKY_OK : SKY_E_CORRUPT;
+}
+
+/* How much of what is behind a record may come with it. */
+static size_t spill_bytes(const incoming *r) {
+    return r->more ? SKY_PEER_RECORD_HEAD_BYTES : IN_BYTES;
 }
 
 /* More of what is joined in `content`. */
@@ -265,7 +339,7 @@ static sky_status join_some(sky_peer_link *l) {
     if (missing == 0)
         return SKY_OK;
     l->in_at = l->in_bytes = 0;
-    const sky_span room[] = {{l->content + r->got, missing}, {l->in, IN_BYTES}};
+    const sky_span room[] = {{l->content + r->got, missing}, {l->in, spill_bytes(r)}};
     sky_status status = receive(l, room, 2, &got);
     if (status != SKY_OK)
         return status;
@@ -297,14 +371,6 @@ static void scatter(const sky_span *spans, uint32_t count, const uint8_t *data) 
     }
 }
 
-static void add_sum(sky_checksum_state *sum, const sky_span *spans, size_t bytes) {
-    for (uint32_t i = 0; bytes > 0; i++) {
-        size_t now = spans[i].bytes < bytes ? spans[i].bytes : bytes;
-        sky_checksum_add(sum, spans[i].data, now);
-        bytes -= now;
-    }
-}
-
 /* More of a piece in plain, which goes at once where it belongs. */
 static sky_status stream_some(sky_peer_link *l, const sky_peer_sink *sink) {
     incoming *r = &l->record;
@@ -320,7 +386,7 @@ static sky_status stream_some(sky_peer_link *l, const sky_peer_sink *sink) {
         l->in_at += got;
     } else {
         l->in_at = l->in_bytes = 0;
-        spans[count] = (sky_span){l->in, IN_BYTES};
+        spans[count] = (sky_span){l->in, spill_bytes(r)};
         status = receive(l, spans, count + (room == missing), &got);
         if (status == SKY_OK && got > room) {
             l->in_bytes = got - room;

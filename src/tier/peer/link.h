@@ -7,9 +7,10 @@
  * changed, repeated, dropped or exchanged end the connection. Sealed, the content is encrypted; in
  * plain the tag is a checksum.
  *
- * In plain a payload is sent from where it lies and received where it belongs. Sealed, it is
- * encrypted from where it lies into the buffer that is sent, and decrypted in the buffer that was
- * received before a byte of it goes where it belongs.
+ * In plain a payload is sent from where it lies and received where it belongs: behind a piece of it
+ * only the head of the next is received. Sealed, it is encrypted from where it lies into the buffer
+ * that is sent, and decrypted in the buffer that was received before a byte of it goes where it
+ * belongs.
  *
  * Not thread-safe. No call waits, but where it says so. */
 #ifndef SKY_TIER_PEER_LINK_H
@@ -56,6 +57,10 @@ bool sky_peer_link_send(sky_peer_link *l, const sky_peer_frame *frame);
 /* A record from where it lies, at most SKY_PEER_PIECE_BYTES_MAX. It stays there until a flush ends
  * SKY_OK. False: flush first. */
 bool sky_peer_link_lend(sky_peer_link *l, const uint8_t *data, size_t bytes);
+/* A record of the `bytes` bytes of these spans, at most SKY_PEER_SPANS_MAX - 1, which are the
+ * caller's again when this returns: what the kernel does not take at once is copied. False: flush
+ * first. */
+bool sky_peer_link_pass(sky_peer_link *l, const sky_span *spans, uint32_t span_count, size_t bytes);
 /* Send what waits. Errors: SKY_E_BUSY (not all is sent), SKY_E_IO */
 sky_status sky_peer_link_flush(sky_peer_link *l);
 

@@ -203,6 +203,65 @@ static void payloads_come_where_they_belong(void **state) {
     free(stream);
 }
 
+/* Passes a payload in spans of odd sizes, and writes over each piece when it was passed, while the
+ * other end reads little at a time. */
+static size_t passed(sky_suite suite, const uint8_t *payload, size_t span_bytes, uint8_t *out,
+                     size_t room) {
+    static uint8_t piece[SKY_PEER_PIECE_BYTES_MAX];
+    sky_span spans[SKY_PEER_SPANS_MAX];
+    int other, small = 20000;
+    size_t used = 0, at = 0;
+    sky_peer_link *l = make_link(true, suite, &other);
+    assert_int_equal(setsockopt(sky_peer_link_fd(l), SOL_SOCKET, SO_SNDBUF, &small, sizeof small),
+                     0);
+    memcpy(sky_peer_link_begin(l, 5), "hello", 5);
+    sky_peer_link_end(l, 5);
+    while (at < PAYLOAD_BYTES || sky_peer_link_flush(l) != SKY_OK) {
+        uint32_t count = 0;
+        size_t bytes = 0;
+        while (at + bytes < PAYLOAD_BYTES && bytes + span_bytes <= sizeof piece &&
+               count < SKY_PEER_SPANS_MAX - 1) {
+            size_t left = PAYLOAD_BYTES - at - bytes, now = left < span_bytes ? left : span_bytes;
+            spans[count++] = (sky_span){piece + bytes, now};
+            bytes += now;
+        }
+        memcpy(piece, payload + at, bytes);
+        if (bytes > 0 && sky_peer_link_pass(l, spans, count, bytes))
+            at += bytes;
+        else
+            (void)sky_peer_link_flush(l);
+        memset(piece, 0xaa, bytes);
+        ssize_t got = read(other, out + used, room - used < 9000 ? room - used : 9000);
+        used += got > 0 ? (size_t)got : 0;
+    }
+    for (ssize_t got; (got = read(other, out + used, room - used)) > 0;)
+        used += (size_t)got;
+    sky_peer_link_destroy(l);
+    close(other);
+    return used;
+}
+
+static void passed_memory_is_the_callers_again(void **state) {
+    static const size_t sizes[] = {SKY_PEER_PIECE_BYTES_MAX, 4099, 100};
+    uint8_t *payload = malloc(PAYLOAD_BYTES), *back = malloc(PAYLOAD_BYTES);
+    size_t room = 2 * PAYLOAD_BYTES;
+    uint8_t *stream = malloc(room);
+    (void)state;
+    fill(payload, PAYLOAD_BYTES);
+    heard.to = back;
+    for (sky_suite suite = SKY_SUITE_PLAIN; suite < SKY_SUITE_END; suite++)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            size_t bytes = passed(suite, payload, sizes[i], stream, room);
+            memset(back, 0xee, PAYLOAD_BYTES);
+            assert_int_equal(replay(suite, true, stream, bytes, 100000), SKY_MISS);
+            assert_memory_equal(heard.frame, "hello", 5);
+            assert_memory_equal(back, payload, PAYLOAD_BYTES);
+        }
+    free(payload);
+    free(back);
+    free(stream);
+}
+
 static void changed_streams_are_noticed(void **state) {
     uint8_t *payload = malloc(PAYLOAD_BYTES), *back = malloc(PAYLOAD_BYTES);
     size_t room = 2 * PAYLOAD_BYTES, frame_bytes = SKY_PEER_RECORD_HEAD_BYTES + 5;
@@ -249,6 +308,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_keep_their_bytes),
         cmocka_unit_test(payloads_come_where_they_belong),
+        cmocka_unit_test(passed_memory_is_the_callers_again),
         cmocka_unit_test(changed_streams_are_noticed),
         cmocka_unit_test(lengths_are_bounded),
     };
