@@ -176,7 +176,10 @@ extern "C" {
     X(SESSION_BYTES, bytes, "skymem_session_payload_bytes", "", "", GAUGE, "bytes", \
       "Bytes of payloads in the session's index.") \
     X(SESSION_COPIES_MISSED, copies_missed, "skymem_session_copies_missed_total", "", "", COUNTER, \
-      "", "Requests to satellites to replace copies that a read found missing.")
+      "", "Requests to satellites to replace copies that a read found missing.") \
+    X(SESSION_EVICTED_OTHERS, evicted_others, "skymem_session_evicted_others_total", "", "", \
+      COUNTER, "blocks", \
+      "Blocks unknown to the session, such as other processes', that satellites evicted chunks of.")
 
 /* Of the transport of each tier that is a sky; labels as a tier's. Of an embedded sky, all stations
  * together, and 0 where its links carry whole messages. */

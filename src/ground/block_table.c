@@ -236,6 +236,7 @@ static void gone(void *context, uint32_t block, const sky_block_info *info) {
         clear_away(t, row, info);
     else if (block != r->kept && !unknown)
         drop(t, row, info); /* whole, as far as we know: no satellite would find out */
+    (void)sky__block_ended(t->core, row->version);
     row->version = 0;
     if (t->core->config.forgotten)
         t->core->config.forgotten(t->core->config.host, block, &row->key);

@@ -22,6 +22,16 @@ void sky__core_init(sky__core *c, const sky_session_config *config) {
     c->stripes = (sky_stripes){c->servers - config->parity, config->parity};
 }
 
+bool sky__block_ended(sky__core *c, uint64_t version) {
+    for (uint32_t i = 0; i < SKY__ENDED_MAX; i++) {
+        if (c->ended[i] == version)
+            return false;
+    }
+    c->ended[c->ended_next] = version;
+    c->ended_next = (c->ended_next + 1) % SKY__ENDED_MAX;
+    return true;
+}
+
 /* ---- losses ---- */
 
 void sky__loss_note(sky__core *c, bool get, bool lost) {

@@ -15,6 +15,8 @@
 
 #define SKY__NONE UINT32_MAX
 
+#define SKY__ENDED_MAX 64 /* blocks that one put has satellites evict, as a rule */
+
 /* What the links lose, of what was asked lately. */
 typedef struct {
     double gets; /* share of chunks asked for that were not answered at once */
@@ -30,9 +32,15 @@ typedef struct {
     sky_time now; /* of the call that is under way */
     sky_session_stat stat;
     sky__loss loss;
+    uint64_t ended[SKY__ENDED_MAX]; /* versions of blocks that ended lately, the oldest next */
+    uint32_t ended_next;
 } sky__core;
 
 void sky__core_init(sky__core *c, const sky_session_config *config);
+
+/* A block of this version has ended: it was removed, or satellites evicted a chunk of it. False:
+ * that was known, as far as SKY__ENDED_MAX versions are. */
+bool sky__block_ended(sky__core *c, uint64_t version);
 
 /* ---- losses ---- */
 

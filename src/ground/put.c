@@ -87,6 +87,7 @@ static void put_undo(sky_session *s, sky__request *r) {
     sky__blocks_load(&s->blocks, &r->of.info, false);
     sky__blocks_load_head(&s->blocks, false);
     bool head = !r->ask.conditional || r->put.decided;
+    (void)sky__block_ended(&s->core, r->of.id.version);
     if (!r->put.unsure)
         sky__bulk_push(&s->bulk, SKY_WIRE_DROP, &r->of.id, head ? r->head_version : 0, &r->of.info,
                        false);
@@ -114,7 +115,16 @@ void sky__look_of_put_done(sky_session *s, const sky_key *key) {
     }
 }
 
+/* A block that this session does not know lost a chunk: another ground's, as a rule. */
+static void count_other(sky_session *s, const sky_chunk_id *id) {
+    if (id->number > 0 && sky_index_find(s->blocks.index, &id->key) == SKY_BLOCK_NONE &&
+        sky__requests_put_of(&s->requests, &id->key) == SKY__NONE &&
+        sky__block_ended(&s->core, id->version))
+        s->core.stat.evicted_others++;
+}
+
 void sky__evicted(sky_session *s, const sky_chunk_id *id) {
+    count_other(s, id);
     if (s->core.config.replicas > 1 || s->core.config.parity > 0)
         return;
     uint32_t block = sky_index_find(s->blocks.index, &id->key);

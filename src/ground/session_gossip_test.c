@@ -45,6 +45,10 @@ static void overfill(sky_orrery *o) {
     for (uint32_t i = 0; i < o->frame.satellite_count; i++)
         evicted += o->nodes[i].stat.evictions;
     assert_true(evicted > 0);
+    sky_session_stat stat;
+    sky_session_stats(o->grounds[1], &stat);
+    assert_in_range(stat.evicted_others, 1, evicted);
+    assert_int_equal(stat.evicted, 0);
 }
 
 static uint32_t dead_chunks(const sky_orrery *o) {

@@ -99,6 +99,37 @@ static void what_a_satellite_evicts_is_no_block_any_more(void **state) {
     sky_ground_close(&g);
 }
 
+/* Of others' blocks each counts once, however many of its chunks go; heads do not, nor what this
+ * session put, removed or gave up itself. */
+static void what_satellites_evict_of_others_is_counted(void **state) {
+    (void)state;
+    sky_ground g;
+    sky_ground_open(&g, 100, 64);
+    static sky_ground_sent stored[4];
+    sky_ground_put(&g, 1, SKY_GROUND_CHUNK, stored);
+    sky_ground_ask(&g, SKY_OP_REMOVE, 1, 0);
+    assert_int_equal(sky_ground_result(&g).status, SKY_OK);
+    const sky_chunk_id evicted[] = {{{{9}}, 17, 1}, {{{9}}, 17, 2}, {{{8}}, 18, 1},
+                                    {{{9}}, 17, 1}, {{{7}}, 19, 0}, stored[0].message.id};
+    const uint32_t count = sizeof evicted / sizeof evicted[0];
+    g.sent_count = 0;
+    sky_ground_ask(&g, SKY_OP_PUT, 2, count * SKY_GROUND_CHUNK);
+    sky_ground_listen(&g, g.now + SKY_MS(1));
+    uint32_t said = 0;
+    for (uint32_t i = 0; i < g.sent_count; i++) {
+        if (g.sent[i].message.type != SKY_WIRE_SET)
+            continue;
+        sky_message m = sky_ground_answer(&g.sent[i], NULL, 0);
+        m.outcome = SKY_STORED_EVICTED;
+        m.evicted = evicted[said++];
+        sky_ground_say(&g, &m, g.sent[i].to);
+    }
+    assert_int_equal(said, count);
+    assert_int_equal(sky_ground_result(&g).status, SKY_OK);
+    assert_int_equal(sky_ground_stat(&g).evicted_others, 2);
+    sky_ground_close(&g);
+}
+
 /* A liar that names what others hold would else have us drop it. */
 static void only_a_holder_gives_up_a_chunk(void **state) {
     (void)state;
@@ -303,6 +334,7 @@ int main(void) {
         cmocka_unit_test(a_put_is_visible_when_all_of_it_is_stored),
         cmocka_unit_test(places_follow_from_the_index_alone),
         cmocka_unit_test(what_a_satellite_evicts_is_no_block_any_more),
+        cmocka_unit_test(what_satellites_evict_of_others_is_counted),
         cmocka_unit_test(only_a_holder_gives_up_a_chunk),
         cmocka_unit_test(one_chunk_that_is_gone_ends_its_block),
         cmocka_unit_test(room_is_made_on_the_ground),

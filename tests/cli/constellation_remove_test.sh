@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Proves that removing and replacing free what satellites held, from processes that know nothing of
 # each other: nothing is left of what one put and another removed, and ten puts of one key hold what
-# one does.
+# one does; and that a put says how many values of others satellites evicted for it.
 . "$(dirname "$0")/common.sh"
 have_satellites
 scenario=$work/sky.yaml
@@ -48,6 +48,20 @@ for rule in "replicas: 1" "replicas: 2" "parity: 2"; do
     done
     expect 0 "$skymem" constellation down "$scenario"
 done
+# Two values have no room together: the second put tells that the first went for it.
+sky "replicas: 1"
+sed -i 's/memory: 16MiB/memory: 64KiB/' "$scenario"
+expect 0 "$skymem" constellation up "$scenario"
+head -c 400000 /dev/urandom >"$work/large"
+expect 0 "$skymem" put first "$work/large" --store "$store" --json
+holds 'o["evicted"] == 0'
+expect 0 "$skymem" put second "$work/large" --store "$store"
+grep -q "second: 1 entry was evicted from sky+udp to make room" "$work/err" ||
+    fail "a put that evicts another: $(cat "$work/err")"
+expect 3 "$skymem" get first --store "$store"
+expect 0 "$skymem" put third "$work/large" --store "$store" --json
+holds 'o["evicted"] == 1'
+expect 0 "$skymem" constellation down "$scenario"
 # A satellite that stands still while its value is removed: what is left there is said, and goes
 # when it moves again, by the word of those that hold the other copies.
 sky "replicas: 2"
