@@ -145,27 +145,27 @@ extern "C" {
       "Chunks received with wrong bytes.") \
     X(SESSION_RETRIES, retries, "skymem_session_retries_total", "", "", COUNTER, "", \
       "Attempts to reach a satellite that were not answered in time.") \
-    X(SESSION_ECHOES, echoes, "skymem_session_speculative_retries_total", "", "", COUNTER, "", \
-      "Extra copies of a retried request, sent at the same time as the retry.") \
+    X(SESSION_ECHOES, speculative_retries, "skymem_session_speculative_retries_total", "", "", \
+      COUNTER, "", "Extra copies of a retried request, sent at the same time as the retry.") \
     X(SESSION_SECOND_PLACES, second_places, "skymem_session_second_places_total", "", "", \
       COUNTER, "chunks", "Chunks asked for again at another place where they may be.") \
     X(SESSION_OTHER_COPIES, other_copies, "skymem_session_other_copies_total", "", "", COUNTER, \
       "chunks", "Chunks asked for again from another replica.") \
     X(SESSION_REBUILT, rebuilt, "skymem_session_rebuilt_chunks_total", "", "", COUNTER, "chunks", \
       "Chunks computed from the other chunks of their stripe.") \
-    X(SESSION_HEALED, healed, "skymem_session_repaired_chunks_total", "", "", COUNTER, "chunks", \
-      "Chunks that repairs stored at their satellites again.") \
+    X(SESSION_HEALED, repaired_chunks, "skymem_session_repaired_chunks_total", "", "", COUNTER, \
+      "chunks", "Chunks that repairs stored at their satellites again.") \
     X(SESSION_LOOKUPS, lookups, "skymem_session_lookups_total", "", "", COUNTER, "", \
       "Keys, or chains of keys, absent from the session's index and looked up in the sky.") \
     X(SESSION_QUESTIONS, questions, "skymem_session_lookup_questions_total", "", "", COUNTER, "", \
       "Questions that lookups asked one after another to find where a prefix ends.") \
     X(SESSION_ADOPTED, adopted, "skymem_session_adopted_total", "", "", COUNTER, "blocks", \
       "Blocks that lookups found in the sky and added to the session's index.") \
-    X(SESSION_HEADS_MENDED, heads_mended, "skymem_session_heads_repaired_total", "", "", COUNTER, \
-      "", "Lost copies of head chunks that were stored again.") \
+    X(SESSION_HEADS_MENDED, heads_repaired, "skymem_session_heads_repaired_total", "", "", \
+      COUNTER, "", "Lost copies of head chunks that were stored again.") \
     X(SESSION_MOVED, moved, "skymem_session_moved_chunks_total", "", "", COUNTER, "chunks", \
       "Chunks that a prefetch moved to another epoch's place.") \
-    X(SESSION_GONE, gone, "skymem_session_given_up_total", "", "", COUNTER, "blocks", \
+    X(SESSION_GONE, given_up, "skymem_session_given_up_total", "", "", COUNTER, "blocks", \
       "Blocks that satellites reported as given up.") \
     X(SESSION_SUSPECTS, suspects, "skymem_session_suspects", "", "", GAUGE, "satellites", \
       "Satellites that answered something wrong at least once.") \

@@ -162,7 +162,7 @@ static bool next_head(sky__bulk *b, const sky__block_table *blocks, sky_message 
     if (!b->core->config.sealed)
         m->facts.checksum = sky_chunk_checksum(&m->id, data, SKY_HEAD_BYTES);
     *to = sky__place_now(b->core, &m->facts);
-    b->core->stat.heads_mended++;
+    b->core->stat.heads_repaired++;
     return true;
 }
 

@@ -468,7 +468,7 @@ static void restore(sky_session *s, sky__repair *p, sky_datagram *out) {
     m.data_bytes = sky__chunk_length(&s->core, p->of.info.payload_bytes, m.id.number);
     m.facts.checksum = sky_chunk_checksum(&m.id, m.data, m.data_bytes);
     sky__facts_of(&s->core, &m.facts, m.id.number, 0);
-    s->core.stat.healed++;
+    s->core.stat.repaired_chunks++;
     s->bulk.sent = true;
     sky__send(&s->scheduler, &m, sky__place_now(&s->core, &m.facts), out);
     if (--p->to_restore == 0)

@@ -63,7 +63,7 @@ static void parity_outlives_as_many_satellites(void **state) {
             sky_session_stat s = stat_of(&o);
             assert_true(s.rebuilt >= stripes - 1 && s.rebuilt <= stripes * parity);
             sky_orrery_run(&o, o.now + SKY_SECONDS(1));
-            assert_true(stat_of(&o).healed >= s.rebuilt);
+            assert_true(stat_of(&o).repaired_chunks >= s.rebuilt);
             assert_int_equal(sky_orrery_chunks_of(&o, 1), chunks); /* the parity too */
             assert_read(&o); /* all that was wanted is in its place again */
             assert_int_equal(stat_of(&o).rebuilt, s.rebuilt);
@@ -198,7 +198,7 @@ static void late_pieces_are_of_no_other_stripe(void **state) {
     answer(&g, 2, 1, true);
     assert_int_equal(sky_ground_stat(&g).rebuilt, 2);
     sky_ground_listen(&g, g.now + SKY_MS(1));
-    assert_int_equal(sky_ground_stat(&g).healed, 1); /* the other was there after all */
+    assert_int_equal(sky_ground_stat(&g).repaired_chunks, 1); /* the other was there after all */
     answer(&g, 10, 0, false);
     answer(&g, 4, 0, true); /* of the first stripe */
     answer(&g, 12, 0, true);

@@ -205,7 +205,7 @@ static bool operation_send(sky__scheduler *q, uint32_t op, sky_datagram *out) {
     if (o->deadline < q->earliest)
         q->earliest = o->deadline;
     if (o->speculative > 0)
-        o->speculative--, q->core->stat.echoes++;
+        o->speculative--, q->core->stat.speculative_retries++;
     else if (client->reads && o->unanswered > 0)
         o->speculative = speculative_of(q, o);
     if (o->speculative > 0)

@@ -208,7 +208,7 @@ static void a_lost_head_is_made_again(void **state) {
         sky_orrery_run(&o, o.now + SKY_SECONDS(1));
         assert_int_equal(o.sent[SKY_WIRE_SET], sets);
         sky_session_stats(o.grounds[1], &stat);
-        assert_int_equal(stat.heads_mended, 1);
+        assert_int_equal(stat.heads_repaired, 1);
         sky_orrery_run(&o, o.now + SKY_ORRERY_TURN_NS); /* and goes with the others */
         assert_int_equal(heads_of(&o, 1), heads);
         assert_int_equal(sky_orrery_do(&o, 1, SKY_OP_REMOVE, 1, 0).status, SKY_OK);

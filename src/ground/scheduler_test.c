@@ -250,8 +250,8 @@ static void what_is_asked_again_is_paced(void **state) {
     for (uint32_t i = 1; i < g.sent_count; i++)
         assert_true(g.sent[i].at - g.sent[i - 1].at >= answer_ns);
     sky_session_stat s = sky_ground_stat(&g);
-    assert_true(s.echoes > 0 && s.echoes <= s.retries);
-    assert_int_equal(g.sent_count, 9 + s.retries + s.echoes);
+    assert_true(s.speculative_retries > 0 && s.speculative_retries <= s.retries);
+    assert_int_equal(g.sent_count, 9 + s.retries + s.speculative_retries);
     sky_ground_close(&g);
 }
 

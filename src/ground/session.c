@@ -397,7 +397,7 @@ static void take_gone(sky_session *s, const sky_message *m) {
         s->blocks.rows[block].version != m->id.version || !sky__may_give_up(s, &m->id) ||
         !(s->core.config.eviction & SKY_EVICT_BROADCAST))
         return;
-    s->core.stat.gone++;
+    s->core.stat.given_up++;
     sky__evicted(s, &m->id);
 }
 

@@ -130,7 +130,7 @@ static void the_ground_is_told(void **state) {
     assert_int_equal(dead_chunks(&o), 0);
     sky_session_stat s;
     sky_session_stats(o.grounds[0], &s);
-    assert_true(s.gone > 0);
+    assert_true(s.given_up > 0);
     assert_int_equal(s.suspects, 0);
     /* who cannot hold the chunk is not believed */
     uint32_t blocks = sky_index_count(sky_session_index(o.grounds[0]));
