@@ -134,6 +134,9 @@ SKY_API void sky_sequence_close(sky_sequence *sequence);
  *     sequence. A tier that was never asked is believed to be fast.
  *   - Where that tier keeps blocks at several levels, each comes at the best that the time allows.
  *     Better ones replace others as long as there is time.
+ *   - An engine that can advance, of a model without windows, computes the head meanwhile where the
+ *     tiers alone would not bring everything at its best in time. What it has computed by the
+ *     deadline counts as what came.
  *   - When no prefix is likely to come in time the verdict is "recompute", at once.
  *   - When the deadline passes before all blocks came, the leading blocks that are there go to the
  *     engine ("partial"); when there are none it is empty ("recompute").

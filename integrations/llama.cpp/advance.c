@@ -32,6 +32,10 @@ sky_status sky__llama_advance(void *self, const uint32_t *tokens, uint32_t first
                      : sky__llama_decode(slot, tokens + (at - first_token), step, false);
     }
     atomic_store(&llama->advancing, false);
+    if (status != SKY_OK) { /* of several steps those that were done */
+        (void)sky__llama_crop(slot, first_token);
+        slot->restoring_tokens = restoring;
+    }
     return status;
 }
 

@@ -185,7 +185,7 @@ typedef struct {
     uint32_t tiers;       /* as sky_call's */
     uint8_t tier;         /* the farthest that has to answer in time */
     sky_time deadline_ns; /* 0: none */
-    bool computes;        /* without a deadline: the engine computes the head meanwhile */
+    bool computes;        /* the engine computes the head meanwhile */
     uint32_t computed;    /* … so many blocks of it */
     uint32_t bad_from;    /* … the first of these whose copy is of no use */
 } sky_load_plan;
@@ -206,8 +206,8 @@ sky__engine_belief sky__load_believe(uint32_t token_ns, sky_time block_ns, uint3
  * the plan's deadline, at the lowest level there is, and from where: fills in block_count and tier.
  */
 void sky__load_worth(sky_sequence *q, uint32_t found, sky_load_plan *plan);
-/* A load without a deadline is to compute the head meanwhile: the engine can, and not all blocks
- * lie in memory. Fills in the plan's tier. */
+/* A load is to compute the head meanwhile: the engine can; without a deadline not all blocks lie in
+ * memory, and the plan's tier is filled in; against one the model has no windows. */
 bool sky__load_computes(const sky_sequence *q, sky_load_plan *plan);
 /* Get the scratch's first items as planned, from where its `stored` says, each at the best level
  * that the time allows; those that did not come end SKY_E_DEADLINE. *leading: so many blocks are

@@ -238,6 +238,94 @@ static void any_kept_rate_gives_the_right_answer(void **state) {
     assert_int_equal(sky_manager_engine_token_ns(NULL), 0);
 }
 
+/* ---- against a deadline ---- */
+
+/* The answer is the cold run's; what of the prefix is there. */
+static sky_lookup expect_within(setting *s, sky_time within) {
+    sky_lookup l = world_look(&s->w, TOKENS, sky_now() + within);
+    assert_true(made_up_engine_answer(&s->w.engine, s->w.prompt, l.hit_tokens, TOKENS) == s->cold);
+    assert_true(l.computed_tokens <= l.hit_tokens);
+    return l;
+}
+
+/* Nobody waits for the deadline, which is an hour away. */
+static void what_a_link_cannot_bring_in_time_is_computed(void **state) {
+    (void)state;
+    static setting s;
+    setup(&s, shape(0));
+    sky_lookup l = expect_within(&s, SKY_SECONDS(3600));
+    assert_int_equal(l.verdict, SKY_VERDICT_HIT);
+    assert_int_equal(l.computed_tokens, BLOCKS * BLOCK_TOKENS);
+    teardown(&s);
+    for (uint32_t at = 1; at < BLOCKS; at += 3) {
+        setup(&s, shape(0));
+        s.opens_at = at;
+        l = expect_within(&s, SKY_SECONDS(3600));
+        assert_int_equal(l.verdict, SKY_VERDICT_HIT);
+        assert_true(l.computed_tokens > 0);
+        teardown(&s);
+    }
+}
+
+/* At the deadline the engine has computed some blocks and is at the next, and nothing came. */
+static void what_was_computed_by_the_deadline_is_kept(void **state) {
+    (void)state;
+    for (uint32_t at = 0; at < BLOCKS; at += 5) {
+        static setting s;
+        setup(&s, shape(0));
+        s.stops_at = at;
+        sky_lookup l = expect_within(&s, SKY_MS(500));
+        assert_in_range(l.hit_tokens, 0, at * BLOCK_TOKENS);
+        assert_int_equal(l.computed_tokens, l.hit_tokens);
+        assert_int_equal(l.verdict, l.hit_tokens ? SKY_VERDICT_PARTIAL : SKY_VERDICT_RECOMPUTE);
+        teardown(&s);
+    }
+}
+
+/* What windows need of the tail, a head does not have: nothing is computed. */
+static void with_windows_a_deadline_loads_only(void **state) {
+    (void)state;
+    static setting s;
+    setup(&s, shape(1));
+    s.fails_at = 0;
+    shaped_rate(s.far, CARRIES);
+    shaped_delay(s.far, SKY_MS(60)); /* longer than an engine waits for a link unknown */
+    sky_lookup l = expect_within(&s, SKY_SECONDS(3600));
+    assert_int_equal(l.verdict, SKY_VERDICT_HIT);
+    assert_int_equal(l.computed_tokens, 0);
+    assert_int_equal(sky_manager_engine_token_ns(s.w.manager), 0);
+    teardown(&s);
+}
+
+/* Damaged blocks, an engine that fails, and a request that is given up. */
+static void trouble_before_a_deadline_costs_no_right_answer(void **state) {
+    (void)state;
+    for (uint32_t bad = 0; bad < BLOCKS; bad += 5) {
+        static setting s;
+        sky_lookup l;
+        setup(&s, shape(0));
+        shaped_rate(s.far, CARRIES);
+        stored_block b = world_fetch(&s.w, TOKENS - 1, BLOCK_TOKENS, bad);
+        b.bytes[0] ^= 1;
+        world_put_back(&s.w, &b, bad);
+        shaped_rate(s.far, STALLS);
+        s.opens_at = bad / 2;
+        (void)expect_within(&s, SKY_SECONDS(3600));
+        s.fails_at = bad;
+        shaped_rate(s.far, STALLS);
+        (void)expect_within(&s, SKY_MS(100));
+        s.fails_at = s.opens_at = NEVER;
+        s.gives_up_at = s.stops_at = bad;
+        shaped_rate(s.far, STALLS);
+        world_renew(&s.w, &(sky_manager_options){.block_tokens = BLOCK_TOKENS});
+        sky_status status = sky_sequence_load(s.w.sequence, s.w.prompt, TOKENS,
+                                              sky_now() + SKY_SECONDS(3600), &l);
+        assert_int_equal(status, SKY_E_CANCELLED);
+        assert_int_equal(s.w.engine.held_tokens, 0);
+        teardown(&s);
+    }
+}
+
 /* ---- tiers that go wrong meanwhile ---- */
 
 static void a_link_that_stops_is_computed_towards(void **state) {
@@ -363,6 +451,10 @@ int main(void) {
         cmocka_unit_test(an_engine_that_cannot_advance_loads_all),
         cmocka_unit_test(a_kept_rate_is_believed_until_one_is_measured),
         cmocka_unit_test(any_kept_rate_gives_the_right_answer),
+        cmocka_unit_test(what_a_link_cannot_bring_in_time_is_computed),
+        cmocka_unit_test(what_was_computed_by_the_deadline_is_kept),
+        cmocka_unit_test(with_windows_a_deadline_loads_only),
+        cmocka_unit_test(trouble_before_a_deadline_costs_no_right_answer),
         cmocka_unit_test(rows_that_come_after_the_meeting_are_dropped),
         cmocka_unit_test(a_link_that_stops_is_computed_towards),
         cmocka_unit_test(a_damaged_block_is_computed_through),

@@ -295,19 +295,6 @@ static sky_status take_blocks(sky_sequence *q, uint32_t computed, uint32_t *bloc
     return SKY_OK;
 }
 
-/* With a deadline. As load_blocks, of what comes by then. */
-static sky_status load_in_time(sky_sequence *q, sky_load_plan *plan, sky_lookup *out) {
-    uint32_t asked = plan->block_count, leading;
-    sky_status status = sky__load_paced(q, plan, &leading);
-    if (status == SKY_OK && leading < asked)
-        status = settle_for(q, leading, plan, out);
-    free_beside(q, asked);
-    for (uint32_t b = 0; status == SKY_OK && b < plan->block_count; b++)
-        if (q->scratch.raw[b].bytes == 0)
-            sky__load_spans(q, b, SKY__LEAD | SKY__REST); /* as it is now, and was asked in parts */
-    return status;
-}
-
 /* Where copies of what the engine has computed are of no use. */
 static void note_bad(const sky_sequence *q, sky_load_plan *plan, sky_lookup *out) {
     for (uint32_t b = plan->computed; b-- > 0;) {
@@ -316,6 +303,24 @@ static void note_bad(const sky_sequence *q, sky_load_plan *plan, sky_lookup *out
         if (came != SKY_OK && came != SKY_E_DEADLINE) /* else it was not waited for */
             plan->bad_from = b;
     }
+}
+
+/* With a deadline. As load_blocks, of what comes by then. */
+static sky_status load_in_time(sky_sequence *q, sky_load_plan *plan, sky_lookup *out) {
+    uint32_t asked = plan->block_count, leading;
+    plan->computes = sky__load_computes(q, plan);
+    sky_status status = sky__load_paced(q, plan, &leading);
+    if (status == SKY_OK)
+        note_bad(q, plan, out);
+    if (status == SKY_OK && plan->computed > 0)
+        status = sky__engine_place_advanced(q, plan->computed * q->manager->block_tokens);
+    if (status == SKY_OK && leading < asked)
+        status = settle_for(q, leading, plan, out);
+    free_beside(q, asked);
+    for (uint32_t b = 0; status == SKY_OK && b < plan->block_count; b++)
+        if (q->scratch.raw[b].bytes == 0)
+            sky__load_spans(q, b, SKY__LEAD | SKY__REST); /* as it is now, and was asked in parts */
+    return status;
 }
 
 /* While the engine computes the head. As load_blocks. An engine that goes no farther leaves what

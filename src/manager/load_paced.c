@@ -15,6 +15,9 @@
  *   the last ones; when not all can come any more the pacer asks for those of earlier ones, which
  *   lie beside the engine's rows until it is settled how long the prefix is
  *
+ *   an engine that can, of a model without windows: it computes the head where the tiers alone
+ *   would be late, and blocks come from where it gets to by the deadline
+ *
  * Without one, and with an engine that can: blocks come from the end backwards, each as its own
  * tier has it best, and the engine computes from the front until they meet. The engine's rows of
  * the tail are written meanwhile, those of the head when they have met. A block that does not come,
@@ -33,6 +36,7 @@
 #include <skymem/stream.h>
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -132,6 +136,21 @@ static bool does_without(sky_paced_tier *t, sky_time deadline) {
     return true;
 }
 
+/* The engine takes part against a deadline too: it can, and there are no windows, whose rows a
+ * shorter prefix than the planned one would lack. */
+static bool engine_joins(const sky_sequence *q) {
+    return sky__head_can(q) && sky_payload_window_tokens(&q->manager->payload) == 0;
+}
+
+/* With the manager's mutex held. 0: it computes nothing, or is not known to. */
+static double engine_blocks_per_ns(const sky_sequence *q) {
+    const sky_manager *m = q->manager;
+    sky__engine_belief b = sky__load_believe(m->engine_token_ns, m->engine_block_ns,
+                                             m->block_tokens, 1);
+    bool known = m->engine_token_ns > 0 || m->engine_block_ns > 0;
+    return known && engine_joins(q) ? 1 / (double)b.block_ns : 0;
+}
+
 /* With the manager's mutex held. */
 static void judge_tier(sky_sequence *q, uint32_t found, sky_load_plan *plan) {
     plan->tier = farthest(q, found);
@@ -143,9 +162,11 @@ static void judge_tier(sky_sequence *q, uint32_t found, sky_load_plan *plan) {
     uint32_t most = found < SKY_PACER_SEGMENTS_MAX ? found : SKY_PACER_SEGMENTS_MAX;
     if (found > 0 && left > 0 && does_without(t, plan->deadline_ns))
         most = 0;
-    uint32_t least = t->link.unsettled && budget > 0 ? 2 * t->brought + AT_LEAST : 0;
+    uint32_t least = t->link.unsettled && budget > 0 ? 2 * t->brought + AT_LEAST : 0, all = most;
     while (most > least && prefix_bytes(q, most) * ns_per_byte > budget)
         most--;
+    if (most > 0 && left > 0) /* what the engine computes meanwhile */
+        most = (uint32_t)fmin(all, most + left * engine_blocks_per_ns(q));
     if (found > 0 && left > 0) /* without time the link was not to blame */
         t->refusals = most > 0 ? 0 : t->refusals + 1;
     plan->block_count = most;
@@ -184,6 +205,7 @@ typedef struct {
     uint32_t tiers;  /* as sky_call's */
     sky__head *head; /* NULL: the engine computes nothing */
     bool aside;      /* this is not the engine's thread */
+    bool timed;      /* there is a deadline */
     sky__engine_belief engine;
     flight flights[SKY_PACER_FLIGHTS_MAX];
     bool over;
@@ -402,7 +424,7 @@ static void offer(const paced *p, bool nearer, uint32_t b, sky_segment *out) {
     out->lead_bytes[0] = out->rest_bytes[0] = NEARER_BYTES / 2;
     if (nearer)
         return;
-    out->form_count = t->coding_count && !p->head ? t->coding_count : 1;
+    out->form_count = t->coding_count && (!p->head || p->timed) ? t->coding_count : 1;
     for (uint32_t f = 0; f < out->form_count; f++) {
         sky_range all = {0, q->manager->payload.payload_bytes};
         if (whole && q->scratch.items[b].range.bytes != 0 && !(t->whole && p->head))
@@ -534,6 +556,8 @@ static void return_tier(sky_sequence *q, uint8_t tier, const sky_paced_tier *lea
 }
 
 bool sky__load_computes(const sky_sequence *q, sky_load_plan *plan) {
+    if (plan->deadline_ns != 0)
+        return engine_joins(q);
     bool far = !q->manager->near_keeps;
     plan->tier = 0;
     for (uint32_t b = 0; b < plan->block_count; b++) {
@@ -577,6 +601,7 @@ sky_status sky__load_paced(sky_sequence *q, sky_load_plan *plan, uint32_t *leadi
                .block_count = plan->block_count,
                .window = plan->computes ? 0 : window_of(q, plan->block_count),
                .tiers = plan->tiers,
+               .timed = plan->deadline_ns != 0,
                .head = plan->computes ? &head : NULL,
                .engine = engine_of(q, plan->block_count)};
     sky__head_init(&head, q);

@@ -100,11 +100,10 @@ static price price_for(const sky_pacer *p, uint32_t first, double budget_ns, dou
     return (price){high, low, total_ns(p, first, high, rate, better)};
 }
 
-/* With an engine from the end backwards, else from the front. */
-static bool next_missing(const sky_pacer *p, uint32_t first, uint32_t *segment) {
-    bool backwards = p->segments[0].compute_ns > 0 && !p->engine_failed;
-    for (uint32_t n = first; n < p->count; n++) {
-        uint32_t i = backwards ? p->count - 1 - (n - first) : n;
+static bool next_missing(const sky_pacer *p, uint32_t first, uint32_t end, bool backwards,
+                         uint32_t *segment) {
+    for (uint32_t n = first; n < end; n++) {
+        uint32_t i = backwards ? end - 1 - (n - first) : n;
         if (is_missing(p, i) && sky__choose_any(p, i)) {
             *segment = i;
             return true;
@@ -113,10 +112,10 @@ static bool next_missing(const sky_pacer *p, uint32_t first, uint32_t *segment) 
     return false;
 }
 
-bool sky__choose_missing(const sky_pacer *p, uint32_t first, double budget_ns, double rate,
-                         uint32_t *segment, uint32_t *form) {
+bool sky__choose_missing(const sky_pacer *p, uint32_t first, uint32_t end, bool backwards,
+                         double budget_ns, double rate, uint32_t *segment, uint32_t *form) {
     uint32_t i;
-    if (!next_missing(p, first, &i))
+    if (!next_missing(p, first, end, backwards, &i))
         return false;
     price at = price_for(p, first, budget_ns, rate, false);
     uint32_t fits = form_at(p, i, at.fits, rate, false), held = p->state[i].held;

@@ -95,7 +95,9 @@ typedef struct {
     bool engine_unknown;  /* the segments' compute_ns are a guess: until one was computed every
                              segment is asked for, whichever may be sooner */
     bool engine_alone;    /* it cannot go on from what is loaded before all is there: towards a hole
-                             it computes all that lies before */
+                             it computes all that lies before. Against a deadline it stays out while
+                             the sources alone would be in time, and they bring from where it gets
+                             to on, so that both leave a prefix */
     uint32_t engine_run;  /* segments that it computes at once at most, as larger steps are quicker;
                              0: 1. No more than half of what it has left until they meet */
     sky_time engine_wait; /* so long the engine waits for the first bytes of unknown sources; 0:

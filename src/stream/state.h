@@ -84,6 +84,7 @@ struct sky_pacer {
     sky_pacer_source sources[SKY_PACER_SOURCES_MAX];
 
     bool computing;
+    bool engine_joined; /* it takes part */
     bool engine_failed;
     uint32_t computing_segment, computing_end;
     sky_time compute_from;
@@ -148,10 +149,10 @@ uint32_t sky__flight_source(const sky_pacer *p, uint32_t segment, uint32_t form,
 /* choose.c: bytes a second of all sources together. */
 double sky__pacer_rate(const sky_pacer *p);
 double sky__pacer_rate_sure(const sky_pacer *p, sky_time now);
-/* Of the missing segments from `first` on without a flight: the next in order, and the form that
- * leaves time for the others. False: none. */
-bool sky__choose_missing(const sky_pacer *p, uint32_t first, double budget_ns, double rate,
-                         uint32_t *segment, uint32_t *form);
+/* Of the missing segments [first, end) without a flight: the first, or backwards the last, and the
+ * form that leaves time for all from `first` on. False: none. */
+bool sky__choose_missing(const sky_pacer *p, uint32_t first, uint32_t end, bool backwards,
+                         double budget_ns, double rate, uint32_t *segment, uint32_t *form);
 /* Of the segments that are there: the one a better form of which is worth most, in the time. */
 bool sky__choose_better(const sky_pacer *p, double budget_ns, double rate, uint32_t *segment,
                         uint32_t *form);

@@ -16,8 +16,9 @@
 #define RISK          0.01
 #define FACTOR_WEIGHT 0.1
 #define FACTOR_BUSY   1.1
-#define PAUSE_SHARE   32  /* of the time for everything: pauses of the engine */
-#define TELLING       256 /* less than this part of the largest says nothing of a link */
+#define DOUBT         1.25 /* of an engine, against a deadline */
+#define PAUSE_SHARE   32   /* of the time for everything: pauses of the engine */
+#define TELLING       256  /* less than this part of the largest says nothing of a link */
 
 /* ---- what is there ---- */
 
@@ -179,7 +180,7 @@ static double trusted_until(const sky_pacer *p, sky_time now) {
 /* ---- the engine ---- */
 
 static bool can_compute(const sky_pacer *p, uint32_t segment) {
-    return p->segments[segment].compute_ns > 0 && !p->engine_failed;
+    return p->segments[segment].compute_ns > 0 && p->engine_joined && !p->engine_failed;
 }
 
 static double compute_ns(const sky_pacer *p, uint32_t segment) {
@@ -212,6 +213,16 @@ static double rescue_ns(const sky_pacer *p) {
     return p->links[0].delay_ns + 2 * bytes / sky__pacer_rate(p) * 1e9;
 }
 
+/* Behind a hole nothing is of use, and there may be one at the deadline. */
+static bool holes_cost(const sky_pacer *p) {
+    return p->options.engine_alone && p->options.deadline_ns;
+}
+
+/* What the engine takes, or a quarter more where all depends on it. */
+static double doubted_ns(const sky_pacer *p, uint32_t segment) {
+    return (holes_cost(p) ? DOUBT : 1) * compute_ns(p, segment);
+}
+
 /* The first segment that is not there, not on its way, and not computed by `until`. */
 static uint32_t engine_reach(const sky_pacer *p, sky_time now, double until) {
     double at = (double)now;
@@ -225,7 +236,7 @@ static uint32_t engine_reach(const sky_pacer *p, sky_time now, double until) {
         if (p->state[i].computed || (here && !p->options.engine_alone))
             continue;
         if (!p->computing || i < p->computing_segment || i >= p->computing_end)
-            at += compute_ns(p, i);
+            at += doubted_ns(p, i);
         if (!here && (!can_compute(p, i) || !p->compute_known || at > until))
             return i;
     }
@@ -277,7 +288,7 @@ static double unasked_ns(const sky_pacer *p, double rate) {
 
 /* When the sources alone would have brought everything. What flows since the engine stopped needs
  * no delay any more. */
-static double links_done(const sky_pacer *p, sky_time now) {
+static double links_bring(const sky_pacer *p, sky_time now) {
     for (uint32_t i = 0; i < p->count; i++)
         if (!sky__pacer_present(p, i) && !sky__choose_any(p, i))
             return INFINITY;
@@ -287,7 +298,12 @@ static double links_done(const sky_pacer *p, sky_time now) {
         double owed = (double)sky__flight_owed(p, SKY_PACER_SOURCES_MAX);
         at = fmin(at, (double)now + owed / flows * 1e9 + (double)p->decoding_ns);
     }
-    return fmax(at, (double)now + silent_ns(p, now));
+    return at;
+}
+
+/* … and what is overdue is not believed. */
+static double links_done(const sky_pacer *p, sky_time now) {
+    return fmax(links_bring(p, now), (double)now + silent_ns(p, now));
 }
 
 /* Nothing is known of any source yet, and one as near as a disk shows what it is with its first
@@ -320,11 +336,21 @@ static uint32_t run_end(const sky_pacer *p, sky_time now, uint32_t first) {
         }
     double share = isfinite(load) ? missing * load / (load + compute) : missing;
     uint32_t most = p->compute_known ? (uint32_t)fmin(share / 2, p->options.engine_run) : 1;
-    do
-        end++;
+    double done = (double)now + doubted_ns(p, end++);
     while (end < first + most && end < p->count && !sky__pacer_present(p, end) &&
-           can_compute(p, end));
+           can_compute(p, end)) {
+        done += doubted_ns(p, end);
+        if (p->options.deadline_ns && done > trusted_until(p, now))
+            break; /* what is not done by then is lost */
+        end++;
+    }
     return end;
+}
+
+/* Against a deadline it stays out until the sources alone would not bring everything in time, in
+ * its best form. */
+static void join_engine(sky_pacer *p, sky_time now) {
+    p->engine_joined |= !holes_cost(p) || links_bring(p, now) > trusted_until(p, now);
 }
 
 static bool compute_next(sky_pacer *p, sky_time now, sky_pace *out) {
@@ -371,12 +397,39 @@ static double budget_ns(const sky_pacer *p, sky_time now, double rate) {
     return trusted_until(p, now) - (double)now - delay_ns(p) - owed / rate * 1e9;
 }
 
+/* With an engine from the end backwards: where they meet all is there. Where a hole costs all that
+ * lies behind it, from where the engine gets to by the deadline, so that what both have is a
+ * prefix. Without an engine from the front, for the same. */
+static bool from_the_end(const sky_pacer *p) {
+    return can_compute(p, 0) && !holes_cost(p);
+}
+
+/* What the engine is to compute by the deadline, before `reach`, is loaded all the same when it
+ * might stop now and less would be there than without it: when the sources could just bring these
+ * segments, or when they have brought more than it has computed. */
+static bool choose_insured(const sky_pacer *p, sky_time now, uint32_t reach, double budget,
+                           uint32_t *segment, uint32_t *form) {
+    double rate = sky__pacer_rate_sure(p, now);
+    double gap = sky__choose_least_ns(p, 0, rate) - sky__choose_least_ns(p, reach, rate);
+    uint32_t computed = 0, loaded = 0;
+    for (uint32_t i = 0; i < p->count; i++) {
+        computed += p->state[i].computed;
+        loaded += !p->state[i].computed && (sky__pacer_present(p, i) || p->state[i].flights > 0);
+    }
+    double margin = reach > 0 ? gap / reach : 0;
+    if (gap <= 0 || gap + margin <= budget || (gap > budget + margin && computed >= loaded))
+        return false;
+    uint32_t from_front = gap > budget + margin;
+    return sky__choose_missing(p, 0, reach, !from_front, 0, rate, segment, form);
+}
+
 /* What the engine would compute anyway, at its best or, without a deadline, its soonest form, when
  * that is sooner. */
 static bool choose_sooner(const sky_pacer *p, sky_time now, uint32_t *segment, uint32_t *form) {
     bool any = p->options.deadline_ns == 0;
     double rate = sky__pacer_rate(p);
-    if (!sky__choose_missing(p, 0, any ? 0 : INFINITY, rate, segment, form))
+    if (!sky__choose_missing(p, 0, p->count, can_compute(p, 0), any ? 0 : INFINITY, rate, segment,
+                             form))
         return false;
     double at = arrival(p, now,
                         sky__pacer_slice_bytes(p, *segment, *form, p->state[*segment].held));
@@ -388,14 +441,18 @@ static bool choose_sooner(const sky_pacer *p, sky_time now, uint32_t *segment, u
 static bool choose_missing(const sky_pacer *p, sky_time now, uint32_t *segment, uint32_t *form) {
     double rate = sky__pacer_rate_sure(p, now), budget = budget_ns(p, now, rate) - p->reserve_ns;
     uint32_t reach = engine_reach(p, now, trusted_until(p, now));
-    return sky__choose_missing(p, reach, fmax(budget, 0), rate, segment, form);
+    if (holes_cost(p) && choose_insured(p, now, reach, budget, segment, form))
+        return true;
+    return sky__choose_missing(p, reach, p->count, from_the_end(p), fmax(budget, 0), rate, segment,
+                               form);
 }
 
 /* A source that never brought anything: the engine would always be sooner. */
 static bool choose_probe(const sky_pacer *p, uint32_t *segment, uint32_t *form) {
     for (uint32_t i = 0; i < p->link_count; i++)
         if (sky__flight_probes(p, i))
-            return sky__choose_missing(p, 0, 0, sky__pacer_rate(p), segment, form);
+            return sky__choose_missing(p, 0, p->count, from_the_end(p), 0, sky__pacer_rate(p),
+                                       segment, form);
     return false;
 }
 
@@ -621,6 +678,7 @@ bool sky_pacer_next(sky_pacer *p, sky_time now, sky_pace *out) {
     if (!p->ending && is_over(p, now))
         end(p, now);
     if (!p->ending) {
+        join_engine(p, now);
         shrink(p, now);
         if (p->cancel_count == 0 &&
             (compute_next(p, now, out) || hedge_next(p, now, out) || request_next(p, now, out)))
