@@ -9,6 +9,9 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "io/clock.h"
@@ -311,6 +314,52 @@ static void nobody_there_is_an_error_of_all(void **state) {
     close_set(t, t->tier);
 }
 
+/* A host in a process of its own; its address. */
+static pid_t start_process(char address[SKY_ADDRESS_TEXT_BYTES]) {
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        const char *url = "mem:16MiB";
+        sky_peer_fixture p;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        sky_peer_fixture_start(&p, &url, 1, false);
+        snprintf(address, SKY_ADDRESS_TEXT_BYTES, "%s", sky_peer_address(p.server));
+        if (write(ends[1], address, SKY_ADDRESS_TEXT_BYTES) != SKY_ADDRESS_TEXT_BYTES)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    assert_true(pid > 0);
+    assert_int_equal(read(ends[0], address, SKY_ADDRESS_TEXT_BYTES), SKY_ADDRESS_TEXT_BYTES);
+    close(ends[0]);
+    close(ends[1]);
+    return pid;
+}
+
+/* TCP goes on when a process has stopped: nothing but silence tells. */
+static void a_host_that_says_nothing_is_down(void **state) {
+    trial t = {0};
+    char address[SKY_ADDRESS_TEXT_BYTES];
+    (void)state;
+    pid_t pid = start_process(address);
+    snprintf(t.path, sizeof t.path, "/tmp/skymem-peers-%d", getpid());
+    FILE *out = fopen(t.path, "w");
+    assert_non_null(out);
+    fprintf(out, "%s plain\n", address);
+    assert_int_equal(fclose(out), 0);
+    connect_to(&t, &env);
+    assert_int_equal(sky_fixture_one(t.tier, SKY_OP_HAS, sky_fixture_key(1)), SKY_MISS);
+    atomic_store(&state_of(&t)->silent_ns, SKY_MS(50));
+    assert_int_equal(kill(pid, SIGSTOP), 0);
+    assert_int_equal(sky_fixture_one(t.tier, SKY_OP_HAS, sky_fixture_key(1)), SKY_E_IO);
+    assert_false(is_up(&t, 0));
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    t.tier->ops->close(t.tier);
+    unlink(t.path);
+}
+
 /* ---- listing, opening ---- */
 
 static bool count_entry(void *context, const sky_entry *entry) {
@@ -365,6 +414,7 @@ static int run_own(void) {
         cmocka_unit_test(blocks_go_elsewhere_and_names_do_not),
         cmocka_unit_test(a_host_that_is_down_is_passed_over_and_found_again),
         cmocka_unit_test(nobody_there_is_an_error_of_all),
+        cmocka_unit_test(a_host_that_says_nothing_is_down),
         cmocka_unit_test(keys_are_listed_once),
         cmocka_unit_test(files_with_a_fault_are_refused),
     };

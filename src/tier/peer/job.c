@@ -258,6 +258,16 @@ bool sky__peer_has_to_write(sky__peer_lane *l) {
     return l->writing.flight || first_job(l);
 }
 
+sky_time sky__peer_looks_since(const sky__peer_lane *l) {
+    sky_time since = SKY_TIME_NEVER;
+    for (uint32_t i = 0; i < SKY__PEER_FLIGHTS_MAX; i++) {
+        const sky__peer_flight *f = &l->flights[i];
+        if (f->job && f->job->op == SKY_OP_HAS && f->made_at < since)
+            since = f->made_at;
+    }
+    return since;
+}
+
 /* ---- answers ---- */
 
 static void answer_result(sky__peer *p, const sky__peer_flight *f, uint32_t n,

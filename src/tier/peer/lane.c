@@ -274,14 +274,26 @@ static void watch(sky__peer_lane *l, bool writes) {
     l->watched_writes = writes;
 }
 
+/* Until when a host of several may say nothing to a lookup: others may have what it is asked for,
+ * so it is not waited for as long as TCP, or the caller, would. */
+static sky_time silent_at(const sky__peer_lane *l) {
+    sky_time since = l->peer->file ? sky__peer_looks_since(l) : SKY_TIME_NEVER;
+    if (since == SKY_TIME_NEVER)
+        return SKY_TIME_NEVER;
+    return (since > l->heard_at ? since : l->heard_at) + l->peer->silent_ns;
+}
+
 /* One turn of a lane that is connected. */
 static void serve(sky__peer_lane *l) {
     const sky_peer_sink sink = sink_of(l);
     const bool writes[] = {false, false};
     bool ready[2];
     sky_status sent = send_all(l);
+    uint64_t moved = sky_peer_link_moved(l->link);
     sky_status got = sent == SKY_OK || sent == SKY_E_BUSY ? sky_peer_link_receive(l->link, &sink)
                                                           : sent;
+    if (sky_peer_link_moved(l->link) > moved)
+        l->heard_at = sky_now();
     if (got == SKY_OK)
         return; /* there may be more */
     if (got != SKY_MISS) {
@@ -290,7 +302,12 @@ static void serve(sky__peer_lane *l) {
     }
     watch(l, sent == SKY_E_BUSY);
     const int fds[] = {l->event, l->watch};
-    sky_local_poll(fds, writes, ready, 2, SKY_TIME_NEVER);
+    sky_time until = silent_at(l);
+    sky_local_poll(fds, writes, ready, 2, until);
+    if (!ready[0] && !ready[1] && sky_now() >= until) {
+        note_reached(l, SKY_E_DEADLINE);
+        end_link(l, SKY_E_DEADLINE);
+    }
 }
 
 /* A host that was down is to be sought. */

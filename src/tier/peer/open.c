@@ -108,6 +108,7 @@ static sky_status open_alone(sky__peer *p, const sky_url *url, sky_error *error)
 static sky_status read_file(sky__peer *p, const char *path, sky_error *error) {
     char *data;
     size_t bytes;
+    p->silent_ns = SKY__PEER_SILENT_NS;
     p->file = malloc(sizeof *p->file);
     p->hints = calloc(SKY__PEER_HINTS, sizeof *p->hints);
     if (!p->file || !p->hints)

@@ -20,6 +20,7 @@
 #define SKY__PEER_LANES_MAX   8u
 #define SKY__PEER_FLIGHTS_MAX 32u /* frames under way on a lane; a host takes 64 */
 #define SKY__PEER_CONNECT_NS  SKY_SECONDS(5)
+#define SKY__PEER_SILENT_NS   SKY_SECONDS(5) /* one of several that says nothing so long is down */
 #define SKY__PEER_RETRY_NS    SKY_SECONDS(2) /* for so long one of several that is down rests */
 #define SKY__PEER_HINTS       16384u
 
@@ -108,7 +109,8 @@ typedef struct sky__peer {
     sky__peer_host *hosts;
     sky__peer_lane *lanes; /* [host_count * lane_count]: of the first host, of the second, … */
     sky_peers_file *file;  /* NULL: there is one host alone */
-    sky__peer_hint *hints; /* with a file: [SKY__PEER_HINTS], under the mutex */
+    _Atomic sky_time silent_ns; /* as above at first; tests are less patient */
+    sky__peer_hint *hints;      /* with a file: [SKY__PEER_HINTS], under the mutex */
 
     sky_mutex mutex; /* all that follows, and the queues of the lanes */
     sky_condition changed;
@@ -130,6 +132,7 @@ struct sky__peer_lane {
 
     sky_peer_link *link; /* the rest is the thread's alone. NULL: not connected */
     bool welcomed;
+    sky_time heard_at;    /* when a byte came */
     uint32_t frame_count; /* so far */
     sky__peer_flight flights[SKY__PEER_FLIGHTS_MAX];
     sky__peer_moving writing, reading;
@@ -175,6 +178,8 @@ void sky__peer_set_end_job(sky__peer_request *r);
 /* Write records as long as there is room. False: there was none, or nothing to write. */
 bool sky__peer_write(sky__peer_lane *l);
 bool sky__peer_has_to_write(sky__peer_lane *l);
+/* When the oldest lookup under way was made; SKY_TIME_NEVER: there is none. */
+sky_time sky__peer_looks_since(const sky__peer_lane *l);
 /* What the sink of a link needs, of runs. */
 sky_status sky__peer_take_done(sky__peer_lane *l);
 uint64_t sky__peer_expected(const sky__peer_lane *l);
