@@ -8,7 +8,7 @@ import time
 import weakref
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from skymem import _core
 from skymem.errors import BusyError, Error, MissError
@@ -24,6 +24,9 @@ LEVELS = _core.levels
 
 BUCKET_BOUNDS_NS = _core.bucket_bounds_ns
 """The longest time that each bucket of a histogram counts (`Sample.buckets`); the last has none."""
+
+Op = Literal["has", "get", "put", "remove", "prefetch", "pin", "unpin", "lease"]
+OPS: dict[str, int] = {name: getattr(_core, "OP_" + name) for name in get_args(Op)}
 
 PREFIX_KEYS = 1024  # looked up in one batch
 
@@ -370,6 +373,31 @@ class Cache(_core.Cache):
     def remove_many(self, keys: Sequence[Key], *, timeout: float | None = None) -> list[bool]:
         """Remove keys. Was each there?"""
         return self.run(_core.OP_remove, keys, None, None, 0, 0, timeout).found()
+
+    def start(
+        self, op: Op, keys: Sequence[Key], buffers: Sequence[object] | None = None, *,
+        parents: Sequence[bytes | None] | None = None, offset: int = 0, size: int = 0,
+        timeout: float | None = None, ttl: int = 0, durable: bool = False, drop: bool = False,
+        tiers: Sequence[int] | None = None, level: str | None = None,
+    ) -> _core.Batch:  # fmt: skip
+        """Start a batch and go on: values for "put", or memory for "get", one a key.
+
+        >>> with Cache("mem:16MiB") as cache:
+        ...     put = cache.start("put", ["a", "b"], [b"one", b"two"])
+        ...     put.wait(None)
+        ...     put.check()  # raises what failed
+        ...     out = [bytearray(3), bytearray(3)]
+        ...     get = cache.start("get", ["a", "c"], out)
+        ...     get.wait(1.5), get.sizes()
+        True
+        (True, [3, None])
+        """
+        if op not in OPS:
+            raise ValueError(f"op: one of {', '.join(OPS)} is wanted, not {op!r}")
+        return self.submit(
+            OPS[op], keys, buffers, parents, offset, size, timeout, ttl, 0, coding_of(level),
+            durable, drop, tiers_mask(tiers),
+        )  # fmt: skip
 
     def prefetch(
         self, keys: Sequence[Key], *, at_ms: int = 0, timeout: float | None = None

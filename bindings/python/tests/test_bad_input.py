@@ -51,6 +51,8 @@ BAD: list[tuple[Callable[[skymem.Cache], Any], type[Exception], str]] = [
     (lambda c: c.put(KEY, b"x", ttl=-1), ValueError, "ttl: 0 or more"),
     (lambda c: c.get("a", offset=-1), ValueError, "offset: 0 or more"),
     (lambda c: c.get_into("a", bytearray(9), size=-1), ValueError, "size: 0 or more"),
+    (lambda c: c.start("what", ["a"]), ValueError, "op: one of has, get"),
+    (lambda c: c.start("get", ["a"], [b"read-only"]), BufferError, "read-only"),
     (lambda c: c.run(99, ["a"]), skymem.ParamError, "not started"),
     (lambda c: c.run(-1, ["a"]), skymem.ParamError, "not started"),
     (lambda c: c.submit(_core.OP_get, ["a"], event_fd=1), skymem.ParamError, "not started"),
