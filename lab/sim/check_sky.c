@@ -8,16 +8,31 @@
 #define ROUNDS       3
 #define ROUNDS_LOSSY 10
 
+static bool is_lossy(const sky_scenario *s) {
+    return s->links.loss > 0 || s->links.ground_loss > 0 || s->links.isl_loss > 0 ||
+           s->faults.corrupt > 0 || s->faults.reorder > 0 || s->faults.hostile_per_s > 0 ||
+           s->elevation_count > 0 || s->weather_count > 0;
+}
+
 static sky_time repair_time(const sky_scenario *s) {
     double turn = (double)s->time.rotation_ns / (s->time.scale > 0 ? s->time.scale : 1);
     double period = s->satellite.repair_ns > 0 ? (double)s->satellite.repair_ns : turn / 2;
     if (s->satellite.repair_ns == 0 && period > 60e9)
         period = 60e9;
     double grace = turn / 8 < 10e9 ? turn / 8 : 10e9;
-    bool lossy = s->links.loss > 0 || s->links.ground_loss > 0 || s->links.isl_loss > 0 ||
-                 s->faults.corrupt > 0 || s->faults.reorder > 0 || s->faults.hostile_per_s > 0 ||
-                 s->elevation_count > 0 || s->weather_count > 0;
-    return (sky_time)(2 * grace + (lossy ? ROUNDS_LOSSY : ROUNDS) * period);
+    return (sky_time)(2 * grace + (is_lossy(s) ? ROUNDS_LOSSY : ROUNDS) * period);
+}
+
+/* A ground that stays open looks after each block once in ten minutes, or one a second; a satellite
+ * that does not answer then is asked in the next round. Where messages get lost, more rounds may be
+ * needed. */
+#define PATROL_NS SKY_SECONDS(600)
+#define PATROLS   2
+
+static sky_time mend_time(const sky_scenario *s) {
+    sky_time blocks_ns = (sky_time)s->workload.keys * SKY_SECONDS(1);
+    sky_time round_ns = blocks_ns > PATROL_NS ? blocks_ns : PATROL_NS;
+    return (is_lossy(s) ? 2 * PATROLS : PATROLS) * round_ns;
 }
 
 void sky_check_sky_init(sky_check_sky *c, const sky_scenario *s) {
@@ -30,6 +45,8 @@ void sky_check_sky_init(sky_check_sky *c, const sky_scenario *s) {
         .redundancy = true,
         .copies = s->replicas ? s->replicas : 1,
         .repair_ns = repair_time(s),
+        .parity = true,
+        .mend_ns = mend_time(s),
         .column_rows = s->placement.window_planes,
         .row_chunks = (uint32_t)((chunks + s->placement.servers - 1) / s->placement.servers)};
 }
@@ -60,6 +77,10 @@ static void look_at_agreement(sky_check_sky *c, const sky_world_stat *stat,
         c->agrees = false;
 }
 
+static int64_t ms_before(const sky_world *w, sky_time ns) {
+    return sky_turning_ms(&sky_world_frame(w)->turning, sky_world_now(w) - ns);
+}
+
 sky_status sky_check_sky_sample(sky_check_sky *c, const sky_world *w,
                                 const sky_check_sky_waiver *waiver) {
     sky_world_stat stat;
@@ -73,10 +94,11 @@ sky_status sky_check_sky_sample(sky_check_sky *c, const sky_world *w,
     bool intact = waiver->crashed_chunks == 0 && stat.nodes.evictions == 0 && !waiver->chaos;
     if (intact && (found.corrupt > 0 || found.copies_min == 0))
         c->copies_kept = false;
-    bool quiet = waiver->quiet_ns > c->repair_ns && stat.nodes.evictions == 0 && !waiver->chaos;
-    if (quiet && found.thin_set_ms <
-                     sky_turning_ms(&sky_world_frame(w)->turning, sky_world_now(w) - c->repair_ns))
+    bool quiet = stat.nodes.evictions == 0 && !waiver->chaos;
+    if (quiet && waiver->quiet_ns > c->repair_ns && found.thin_set_ms < ms_before(w, c->repair_ns))
         c->redundancy = false;
+    if (quiet && waiver->quiet_ns > c->mend_ns && found.broken_set_ms < ms_before(w, c->mend_ns))
+        c->parity = false;
     if (!waiver->chaos)
         look_at_agreement(c, &stat, &found, waiver);
     return SKY_OK;

@@ -15,6 +15,8 @@ typedef struct {
     bool redundancy;     /* what was lost of the copies of a chunk was back in `repair_ns` */
     uint32_t copies;     /* there should be of each chunk */
     sky_time repair_ns;
+    bool parity; /* pieces that were lost were back in `mend_ns` */
+    sky_time mend_ns;
     bool agrees; /* what no block owns, or owns and lacks, is explained by what went wrong */
 } sky_check_sky;
 

@@ -1,5 +1,6 @@
 /* Proves that the checker of what lies in the sky notices: a lost copy, wrong bytes, chunks nobody
- * owns, too many of them; and that it holds its peace where a fault explains them. */
+ * owns, too many of them, and pieces of parity that do not come back; and that it holds its peace
+ * where a fault explains them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,14 +19,19 @@ typedef struct {
     sky_check_sky check;
 } subject;
 
-/* A sky that holds one block. */
-static void begin(subject *s) {
+/* A sky that holds one block, with so many pieces of parity in a stripe. */
+static void begin_with(subject *s, uint32_t parity) {
     sky_scenario scenario = sky_fixture_scenario(SKY_PLACE_ROTATION_HOP);
+    scenario.parity = parity;
     scenario.workload.value_bytes = BLOCK_BYTES;
     sky_fixture_world_open(&s->f, &scenario, 1);
     assert_int_equal(sky_fixture_do(&s->f, SKY_OP_PUT, 1, BLOCK_BYTES).status, SKY_OK);
     sky_world_run(s->f.world, sky_world_now(s->f.world) + SKY_SECONDS(1));
     sky_check_sky_init(&s->check, &scenario);
+}
+
+static void begin(subject *s) {
+    begin_with(s, 0);
 }
 
 static void look(subject *s, sky_check_sky_waiver waiver) {
@@ -84,11 +90,51 @@ static void wrong_bytes_are_noticed(void **state) {
     sky_fixture_world_close(&s.f);
 }
 
+/* The satellite that holds this chunk of the block loses its memory. */
+static void crash_holder(const subject *s, uint32_t number) {
+    const sky_session *session = sky_world_session(s->f.world);
+    sky_chunk_id id;
+    sky_chunk_facts facts;
+    uint32_t bytes;
+    sky_key key = sky_fixture_block(1);
+    uint32_t block = sky_index_find(sky_session_index(session), &key);
+    sky_session_chunk(session, block, number, &id, &facts, &bytes);
+    const sky_turning *t = &sky_world_frame(s->f.world)->turning;
+    sky_world_crash(s->f.world,
+                    sky_session_place(session, &facts, sky_turns(t, sky_world_now(s->f.world))));
+}
+
+/* Of a stripe that lacks pieces, once they should be back; not of one that lacks too many, nor
+ * sooner, nor where satellites evict or anything may happen. */
+static void pieces_that_stay_away_are_noticed(void **state) {
+    (void)state;
+    for (uint32_t lost = 0; lost <= 3; lost++) {
+        subject s;
+        begin_with(&s, 2);
+        sky_time mend_ns = s.check.mend_ns;
+        assert_true(mend_ns == SKY_SECONDS(1200));
+        for (uint32_t i = 1; i <= lost; i++)
+            crash_holder(&s, i);
+        s.check.mend_ns = SKY_MS(500); /* as if the ground should have been at it by now */
+        const sky_check_sky before = s.check;
+        look(&s, (sky_check_sky_waiver){.crashed_chunks = 9, .quiet_ns = SKY_SECONDS(1)});
+        assert_true(s.check.parity == (lost == 0 || lost == 3));
+        s.check = before;
+        look(&s, (sky_check_sky_waiver){.crashed_chunks = 9, .quiet_ns = SKY_MS(400)});
+        look(&s, (sky_check_sky_waiver){.chaos = true, .quiet_ns = SKY_SECONDS(1)});
+        s.check.mend_ns = mend_ns;
+        look(&s, (sky_check_sky_waiver){.crashed_chunks = 9, .quiet_ns = 2 * mend_ns});
+        assert_true(s.check.parity);
+        sky_fixture_world_close(&s.f);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_whole_sky_passes),
         cmocka_unit_test(a_lost_copy_is_noticed),
         cmocka_unit_test(wrong_bytes_are_noticed),
+        cmocka_unit_test(pieces_that_stay_away_are_noticed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

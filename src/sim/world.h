@@ -146,10 +146,11 @@ uint64_t sky_world_bytes_max(const sky_world *w);
 typedef struct {
     uint64_t entries;
     uint64_t bytes;
-    uint64_t corrupt;    /* blocks with a chunk that is missing or wrong */
-    uint64_t orphans;    /* chunks in orbit that no block and no put under way owns */
-    uint32_t copies_min; /* of any chunk the index names; UINT32_MAX when it names none */
-    int64_t thin_set_ms; /* the oldest block with a chunk that lacks a copy; INT64_MAX: none */
+    uint64_t corrupt;      /* blocks with a chunk that is missing or wrong */
+    uint64_t orphans;      /* chunks in orbit that no block and no put under way owns */
+    uint32_t copies_min;   /* of any chunk the index names; UINT32_MAX when it names none */
+    int64_t thin_set_ms;   /* the oldest block with a chunk that lacks a copy; INT64_MAX: none */
+    int64_t broken_set_ms; /* … with a stripe that lacks pieces, and not too many to be mended */
 } sky_world_check;
 sky_status sky_world_verify(const sky_world *w, sky_world_check *out); /* Errors: SKY_E_NOMEM */
 /* The same without the checksums: bytes in memory do not change by themselves. */

@@ -4,7 +4,7 @@
  *             ^ begins[0]              ^ begins[1]           counts; one over the index judges */
 #include <stdlib.h>
 
-#include "sim/world.h"
+#include "sim/world_state.h"
 
 typedef struct {
     const sky_session *session;
@@ -12,6 +12,8 @@ typedef struct {
     uint64_t *begins; /* [blocks of the index + 1] */
     uint8_t *copies;  /* [begins[blocks]]; WRONG_BIT: one of them is wrong */
     bool sums;        /* compare checksums too */
+    uint32_t servers; /* chunks of a stripe, the last may be shorter */
+    uint32_t parity;
     sky_world_check *check;
 } survey;
 
@@ -48,6 +50,27 @@ static void count_chunk(void *context, const sky_node_chunk *chunk) {
         *copies |= WRONG_BIT;
 }
 
+/* Of the stripe that begins with this chunk, from 0, how many are nowhere. */
+static uint32_t lacking(const survey *s, uint32_t block, uint64_t first) {
+    uint64_t end = first + s->servers, last = s->begins[block + 1] - s->begins[block];
+    uint32_t count = 0;
+    for (uint64_t i = first; i < end && i < last; i++)
+        count += (s->copies[s->begins[block] + i] & COPIES_MAX) == 0;
+    return count;
+}
+
+static bool is_broken(const survey *s, uint32_t block) {
+    uint64_t chunks = s->begins[block + 1] - s->begins[block];
+    bool broken = false;
+    for (uint64_t i = 0; i < chunks && s->parity > 0; i += s->servers) {
+        uint32_t count = lacking(s, block, i);
+        if (count > s->parity) /* lost, and found out when it is read */
+            return false;
+        broken |= count > 0;
+    }
+    return broken;
+}
+
 static void judge_block(const survey *s, uint32_t block) {
     sky_world_check *out = s->check;
     sky_session_entry entry;
@@ -69,6 +92,8 @@ static void judge_block(const survey *s, uint32_t block) {
         wrong |= copies == 0 || (s->copies[i] & WRONG_BIT);
     }
     out->corrupt += wrong;
+    if (entry.info.set_ms < out->broken_set_ms && is_broken(s, block))
+        out->broken_set_ms = entry.info.set_ms;
 }
 
 /* Where the counts of each block begin. */
@@ -90,10 +115,15 @@ static bool lay_out(survey *s) {
 }
 
 static sky_status look_over(const sky_world *w, bool sums, sky_world_check *out) {
-    *out = (sky_world_check){.copies_min = UINT32_MAX, .thin_set_ms = INT64_MAX};
+    *out = (sky_world_check){
+        .copies_min = UINT32_MAX, .thin_set_ms = INT64_MAX, .broken_set_ms = INT64_MAX};
     const sky_session *session = sky_world_session(w);
-    survey s = {
-        .session = session, .index = sky_session_index(session), .sums = sums, .check = out};
+    survey s = {.session = session,
+                .index = sky_session_index(session),
+                .sums = sums,
+                .check = out,
+                .servers = w->frame.placement.servers,
+                .parity = w->scenario.parity};
     bool ok = lay_out(&s);
     for (uint32_t i = 0; ok && i < sky_world_alive(w); i++)
         sky_node_each(sky_world_alive_node(w, i), count_chunk, &s);
