@@ -128,8 +128,10 @@ void sky__evicted(sky_session *s, const sky_chunk_id *id) {
     if (s->core.config.replicas > 1 || s->core.config.parity > 0)
         return;
     uint32_t block = sky_index_find(s->blocks.index, &id->key);
-    if (id->number == 0) { /* found by the index alone from now on */
-        if (block != SKY_BLOCK_NONE && s->blocks.rows[block].head_version == id->version) {
+    if (id->number == 0) { /* a block is found by the index alone from now on; a name's next get
+                              asks whether another ground put it anew */
+        if (block != SKY_BLOCK_NONE && s->blocks.rows[block].head_version == id->version &&
+            !s->blocks.rows[block].named) {
             s->blocks.rows[block].head_version = 0;
             sky__blocks_load_head(&s->blocks, false);
         }

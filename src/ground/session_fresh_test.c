@@ -12,6 +12,7 @@
 
 #include "base/prng.h"
 #include "ground/orrery_fixture.h"
+#include "ground/session_state.h"
 
 #define KEYS      3
 #define ROUNDS    1500
@@ -254,8 +255,29 @@ static void what_another_removed_is_gone(void **state) {
     }
 }
 
+/* A satellite that was full gave up the head of what a ground put. No other ground finds it then,
+ * and one of them puts the name anew: the first must not go by its index alone. */
+static void a_head_that_was_evicted_is_asked_for(void **state) {
+    (void)state;
+    sky_orrery o;
+    begin(&o, 1, 0);
+    for (uint32_t key = 1; key <= 2; key++) {
+        sky_chunk_id head = {.key = sky_orrery_key(key)};
+        head.version = ask(&o, 0, SKY_OP_PUT, key, 1).version;
+        assert_true(head.version > 0);
+        sky__evicted(o.grounds[0], &head);
+        if (key == 1)
+            assert_int_equal(ask(&o, 1, SKY_OP_PUT, key, 2).status, SKY_OK);
+        sky_result r = ask(&o, 0, SKY_OP_GET, key, 0);
+        assert_int_equal(r.status, SKY_OK);
+        assert_int_equal(r.bytes, FIRST + (key == 1 ? 2 : 1)); /* nobody replaced the other */
+    }
+    sky_orrery_close(&o);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_head_that_was_evicted_is_asked_for),
         cmocka_unit_test(no_ground_reads_an_older_value),
         cmocka_unit_test(a_name_costs_a_round_trip_and_a_block_none),
         cmocka_unit_test(a_dead_copy_of_a_head_costs_little),
