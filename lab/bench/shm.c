@@ -171,6 +171,19 @@ static int get_row(bench *b, const cli_store *store, int redis, size_t bytes, si
                      1e6 * cli_median(theirs, count));
 }
 
+/* The median of mapped gets of a value that get_row put, one after the other: both processes are
+ * awake. */
+static int awake_row(bench *b, const cli_store *store, size_t bytes, size_t count,
+                     const char *name) {
+    static double seconds[SMALL_COUNT];
+    sky_status status = SKY_OK;
+    for (size_t i = 0; i < count && status == SKY_OK; i++)
+        status = get_ours(store, bytes, NULL, bytes, &seconds[i]);
+    if (status != SKY_OK)
+        return cli_failed(b->c, "shm: %s: %s", name, sky_status_text(status));
+    return bench_row(b, name, 1e6 * cli_median(seconds, count), "us", NULL, 0);
+}
+
 /* Leases of 64 values a call, and their returns, a second: the median of `rounds` calls. */
 static int batch_row(bench *b, const cli_store *store, size_t rounds) {
     static uint8_t data[SMALL_BYTES];
@@ -206,6 +219,10 @@ static int against_redis(bench *b, const char *url, int redis) {
         code = get_row(b, &store, redis, SMALL_BYTES, small, true, "mapped get 4 KiB");
     if (code == CLI_OK)
         code = get_row(b, &store, redis, SMALL_BYTES, small, false, "copied get 4 KiB");
+    if (code == CLI_OK)
+        code = awake_row(b, &store, LARGE_BYTES, small, "mapped get 8 MiB, both awake");
+    if (code == CLI_OK)
+        code = awake_row(b, &store, SMALL_BYTES, small, "mapped get 4 KiB, both awake");
     if (code == CLI_OK)
         code = batch_row(b, &store, small);
     cli_store_close(&store);
