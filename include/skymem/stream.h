@@ -42,7 +42,8 @@ typedef struct {
 typedef struct {
     double bytes;
     double load_ms;              /* all of it from the store */
-    double first_token_ms;       /* the same; with overlap, or the head computed meanwhile */
+    double first_token_ms;       /* the same; with overlap when the manager's planner, over such a
+                                    link, has loaded some and computed the rest */
     double computed_tokens;      /* of that head; 0 without overlap */
     double cost_stored;          /* all answers, the storage included */
     double break_even_reuses;    /* it costs less than computing from this many on */

@@ -190,18 +190,6 @@ typedef struct {
     uint32_t bad_from;    /* … the first of these whose copy is of no use */
 } sky_load_plan;
 
-/* What a load believes of its engine when it begins. */
-typedef struct {
-    sky_time block_ns; /* for a block */
-    bool measured;     /* by a load of this manager */
-    sky_time wait_ns;  /* so long it waits, at most, for the first bytes of tiers unknown */
-} sky__engine_belief;
-
-/* token_ns: what an earlier process measured; block_ns: what loads of this manager have, 0: none
- * has computed anything. */
-sky__engine_belief sky__load_believe(uint32_t token_ns, sky_time block_ns, uint32_t block_tokens,
-                                     uint32_t block_count);
-
 /* Of the blocks that the scratch's items say are found, how many leading ones are likely to come by
  * the plan's deadline, at the lowest level there is, and from where: fills in block_count and tier.
  */

@@ -212,8 +212,8 @@ static void a_kept_rate_is_believed_until_one_is_measured(void **state) {
         {1, SKY_TIME_NEVER, 1024, {SKY_TIME_NEVER, true, SKY_MS(250)}},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        sky__engine_belief b = sky__load_believe(rows[i].token_ns, rows[i].block_ns, 128,
-                                                 rows[i].blocks);
+        sky__engine_belief b = sky__engine_believe(rows[i].token_ns, rows[i].block_ns, 128,
+                                                   rows[i].blocks);
         assert_int_equal(b.block_ns, rows[i].wanted.block_ns);
         assert_int_equal(b.measured, rows[i].wanted.measured);
         assert_int_equal(b.wait_ns, rows[i].wanted.wait_ns);

@@ -50,17 +50,6 @@
 #define UNSETTLED    4    /* times what a link has shown, where little was asked of it, … */
 #define AT_LEAST     4    /* … and so many blocks more than twice what it brought last */
 
-/* Of an engine that has computed nothing yet a block is believed to take no less: what a source
- * brings sooner is left to it. */
-#define ENGINE_BLOCK_NS_LEAST SKY_MS(50)
-/* Tokens that an engine computes at once at most: it cannot stop in between without losing them. */
-#define ENGINE_TOKENS_MOST 512
-/* The part of the time for the whole head that an engine waits, at most, for the first bytes of a
- * tier that nothing is known of, and the most of that: where its speed is a guess, and else. */
-#define ENGINE_WAIT_SHARE      32
-#define ENGINE_WAIT_NS_GUESSED SKY_MS(25)
-#define ENGINE_WAIT_NS_MOST    SKY_MS(250)
-
 /* ---- how much ---- */
 
 /* Bytes that a restore of so many blocks reads: every row of full layers, the last of others. */
@@ -145,8 +134,8 @@ static bool engine_joins(const sky_sequence *q) {
 /* With the manager's mutex held. 0: it computes nothing, or is not known to. */
 static double engine_blocks_per_ns(const sky_sequence *q) {
     const sky_manager *m = q->manager;
-    sky__engine_belief b = sky__load_believe(m->engine_token_ns, m->engine_block_ns,
-                                             m->block_tokens, 1);
+    sky__engine_belief b = sky__engine_believe(m->engine_token_ns, m->engine_block_ns,
+                                               m->block_tokens, 1);
     bool known = m->engine_token_ns > 0 || m->engine_block_ns > 0;
     return known && engine_joins(q) ? 1 / (double)b.block_ns : 0;
 }
@@ -494,37 +483,20 @@ static void learn_engine(const paced *p) {
     sky_mutex_unlock(&m->mutex);
 }
 
-/* A rate that was measured elsewhere says how long to wait, and which sources are sooner than one
- * block. It is not more than a guess: the first step has one block, and is measured. */
-sky__engine_belief sky__load_believe(uint32_t token_ns, sky_time block_ns, uint32_t block_tokens,
-                                     uint32_t block_count) {
-    sky__engine_belief b = {.block_ns = block_ns, .measured = block_ns > 0};
-    if (!b.measured)
-        b.block_ns = token_ns ? (sky_time)token_ns * block_tokens : ENGINE_BLOCK_NS_LEAST;
-    sky_time most = b.measured || token_ns ? ENGINE_WAIT_NS_MOST : ENGINE_WAIT_NS_GUESSED;
-    double share = (double)b.block_ns * block_count / ENGINE_WAIT_SHARE;
-    b.wait_ns = share < (double)most ? (sky_time)share : most;
-    return b;
-}
-
 static sky__engine_belief engine_of(sky_sequence *q, uint32_t block_count) {
     sky_manager *m = q->manager;
     sky_mutex_lock(&m->mutex);
     sky_time block_ns = m->engine_block_ns;
     sky_mutex_unlock(&m->mutex);
-    return sky__load_believe(m->engine_token_ns, block_ns, m->block_tokens, block_count);
+    return sky__engine_believe(m->engine_token_ns, block_ns, m->block_tokens, block_count);
 }
 
 static sky_status keep_pace(paced *p, sky_time deadline) {
     sky_time began = sky_now();
-    const sky_pacer_options options = {.deadline_ns = deadline,
-                                       .window = p->window,
-                                       .no_refining = p->tier->coding_count == 0,
-                                       .engine_alone = true,
-                                       .engine_run = ENGINE_TOKENS_MOST /
-                                                     p->q->manager->block_tokens,
-                                       .engine_unknown = !p->engine.measured,
-                                       .engine_wait = p->engine.wait_ns};
+    sky_pacer_options options = sky__pacer_options_of_load(&p->engine, p->q->manager->block_tokens);
+    options.deadline_ns = deadline;
+    options.window = p->window;
+    options.no_refining = p->tier->coding_count == 0;
     sky_status status = sky_pacer_create(p->segments, p->block_count, &p->tier->link, 1, &options,
                                          began, &p->pacer);
     if (status == SKY_OK) {

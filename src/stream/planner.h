@@ -104,6 +104,21 @@ typedef struct {
                              nor does it pause for them between what it computes */
 } sky_pacer_options;
 
+/* What a load believes of its engine when it begins. */
+typedef struct {
+    sky_time block_ns; /* for a block */
+    bool measured;     /* by a load of the same process */
+    sky_time wait_ns;  /* so long it waits, at most, for the first bytes of sources unknown */
+} sky__engine_belief;
+
+/* token_ns: what an earlier process measured; block_ns: what loads of this one have, 0: none has
+ * computed anything. */
+sky__engine_belief sky__engine_believe(uint32_t token_ns, sky_time block_ns, uint32_t block_tokens,
+                                       uint32_t block_count);
+/* How the manager plans with it; without a deadline or a window, which are the caller's to add. */
+sky_pacer_options sky__pacer_options_of_load(const sky__engine_belief *engine,
+                                             uint32_t block_tokens);
+
 /* A window: layers that look back so many tokens and no farther. A prefix needs their rows of its
  * last segments alone, so a form has two parts, the lead, which every prefix needs, and the rest,
  * and these are its slices. What is there of a longer prefix is then no shorter one: its rest is

@@ -1,10 +1,11 @@
-/* Does it pay to keep a prefix? Arithmetic on what its owner knows; docs/streaming.md has the
- * formulas, codec/levels.h what levels cost. */
+/* Does it pay to keep a prefix? How long loading takes is rehearsed; the rest is arithmetic on what
+ * its owner knows. docs/streaming.md has the formulas, codec/levels.h what levels cost. */
 #include <skymem/stream.h>
 
 #include <math.h>
 
 #include "codec/levels.h"
+#include "stream/rehearse.h"
 
 #define GIB         1073741824.0
 #define MONTH_HOURS 720.0
@@ -36,14 +37,22 @@ static double loading_compute_ms(const sky_worth_question *q) {
     return q->loading_compute_ms > 0 ? q->loading_compute_ms : q->compute_ms;
 }
 
-/* With overlap the head of h tokens is computed while the rest is loaded: h × compute = rtt +
- * (n − h) × load, unless the engine is done before the first byte. */
+/* With overlap the manager's planner says it, over this link. Where that takes for ever, or there
+ * is next to nothing to load, the sooner of the two is taken alone. */
 static void meet(const sky_worth_question *q, sky_worth_level *l) {
-    double token_ms = (l->load_ms - q->rtt_ms) / q->tokens;
-    double head = (q->rtt_ms + q->tokens * token_ms) / (loading_compute_ms(q) + token_ms);
-    l->computed_tokens = q->overlap ? fmin(head, q->tokens) : 0;
-    l->first_token_ms = q->overlap ? fmin(l->computed_tokens * loading_compute_ms(q), l->load_ms)
-                                   : l->load_ms;
+    const sky__rehearsal load = {.tokens = q->tokens,
+                                 .bytes = l->bytes,
+                                 .bytes_per_s = q->bandwidth / 8,
+                                 .delay_ns = q->rtt_ms * 1e6,
+                                 .token_ns = loading_compute_ms(q) * 1e6};
+    double compute_ms = q->tokens * loading_compute_ms(q);
+    sky__rehearsed both;
+    l->computed_tokens = q->overlap && compute_ms < l->load_ms ? q->tokens : 0;
+    l->first_token_ms = q->overlap ? fmin(compute_ms, l->load_ms) : l->load_ms;
+    if (!q->overlap || sky__rehearse(&load, &both) != SKY_OK || !isfinite(both.end_ns))
+        return;
+    l->computed_tokens = both.computed_tokens;
+    l->first_token_ms = both.end_ns / 1e6;
 }
 
 static double engine_price(const sky_worth_question *q, double ms) {

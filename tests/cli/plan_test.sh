@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Proves that `skymem plan` obeys its formulas: it stores where loading beats computing in time and
-# in cost, says where it breaks even, and is right on both sides of that point.
+# Proves that `skymem plan` obeys its formulas, and where a head is computed meanwhile the manager's
+# planner: it stores where loading beats computing in time and in cost, says where it breaks even,
+# and is right on both sides of that point.
 . "$(dirname "$0")/common.sh"
 
 base=(--tokens 4096 --bytes-per-token 18432 --token-ms 1 --rtt-ms 10 --reuse 5)
@@ -20,20 +21,20 @@ holds 'o["store"] and o["level"] == "4" and abs(o["compute_ms"] - 4096) < 1e-6'
 holds '[l["level"] for l in o["levels"]] == ["lossless","8","6","4","3","2.5","2","archive"]'
 holds 'all(abs(l["bytes"] - 4096 * 18432 * l["bits_per_element"] / 16) < 1 for l in o["levels"])'
 holds 'all(abs(l["load_ms"] - 10 - l["bytes"] * 8 / 200e3) < 1e-4 for l in o["levels"])'
-# the head is computed while the rest is loaded: both are done at the same time
-holds 'all(abs(l["first_token_ms"] - l["computed_tokens"]) < 1e-4 for l in o["levels"])'
-holds 'all(abs(10 + (l["load_ms"] - 10) * (1 - l["computed_tokens"] / 4096) - l["first_token_ms"])
-    < 1e-4 for l in o["levels"])'
-holds 'all(l["first_token_ms"] < min(4096, l["load_ms"]) for l in o["levels"])'
+# the head is computed while the rest is loaded: sooner than either alone, and never sooner than
+# both can be together
+both='4096 * (l["load_ms"] - 10) / (4096 + l["load_ms"] - 10)'
+holds "all($both * 0.99 < l['first_token_ms'] for l in o['levels'])"
+holds 'all(l["first_token_ms"] < 1.05 * min(4096, l["load_ms"]) for l in o["levels"])'
+holds 'o["levels"][0]["first_token_ms"] < 0.8 * min(4096, o["levels"][0]["load_ms"])'
+holds 'all(0 < l["computed_tokens"] < 4096 for l in o["levels"][:3])'
 holds 'all(l["acceptable"] == (l["kld"] <= 0.002) for l in o["levels"])'
-# an engine that is slower meanwhile: fewer tokens are computed, each in twice the time
+# an engine that is slower meanwhile: fewer tokens are computed
 alone=$(python3 -c 'import json, sys
 print([l["computed_tokens"] for l in json.load(open(sys.argv[1]))["levels"]])' "$work/out")
 expect 0 "$skymem" plan "${base[@]}" --loading-token-ms 2 --mbps 200 --json
-holds 'all(abs(l["first_token_ms"] - 2 * l["computed_tokens"]) < 1e-4 for l in o["levels"])'
-holds 'all(abs(10 + (l["load_ms"] - 10) * (1 - l["computed_tokens"] / 4096) - l["first_token_ms"])
-    < 1e-4 for l in o["levels"])'
-holds "all(l['computed_tokens'] < a for l, a in zip(o['levels'], $alone))"
+holds "all(l['computed_tokens'] <= a for l, a in zip(o['levels'], $alone))"
+holds "o['levels'][0]['computed_tokens'] < 0.8 * $alone[0]"
 holds 'abs(o["compute_ms"] - 4096) < 1e-6' # which nothing slows down
 
 # a deadline buys the best level that keeps it
