@@ -48,7 +48,13 @@ static int check_lists(cli *c) {
     int code = check_list(c, "kinds", workload_kind_names, WORKLOAD_KINDS);
     if (code == CLI_OK)
         code = check_list(c, "tiers", tiers, TIERS);
-    return code == CLI_OK ? check_list(c, "levels", levels, SKY_LEVEL_COUNT + 1) : code;
+    if (code == CLI_OK)
+        code = check_list(c, "levels", levels, SKY_LEVEL_COUNT + 1);
+    if (code == CLI_OK && cli_find(c, "tiers")->origin != CLI_FROM_DEFAULT &&
+        listed(cli_text(c, "tiers"), "mem") && !listed(cli_text(c, "levels"), "none"))
+        code = cli_usage(c, "memory has no levels: add none to --levels, or leave mem out of "
+                            "--tiers");
+    return code;
 }
 
 /* ---- rows ---- */

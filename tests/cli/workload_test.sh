@@ -71,6 +71,8 @@ expect 2 "${workload[@]}" --kinds multi-turn,multi-turn
 says "each once, of multi-turn, multi-request, shared-document"
 expect 2 "${workload[@]}" --tiers moon
 says "each once, of mem, disk, sky"
+expect 2 "${workload[@]}" --tiers mem --levels 8
+says "memory has no levels"
 expect 2 "${workload[@]}" --levels 8,5
 says "each once, of none, "
 expect 2 "${workload[@]}" --context 100000
