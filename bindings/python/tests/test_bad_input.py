@@ -360,6 +360,31 @@ left = cache.submit(_core.OP_get, keys, [np.empty(1 << 18, np.uint8) for _ in ke
     )
 
 
+def test_a_call_that_waits_gives_up_at_the_end(script: Script) -> None:
+    # What ends after the package itself finds the cache closed, though a thread was in a get.
+    done = script(
+        """
+import atexit, threading
+atexit.register(lambda: print(cache.closed))
+import skymem
+class Store:
+    def __init__(self, where): pass
+    def read(self, key, offset, size):
+        reading.set()
+        threading.Event().wait(3)
+        raise KeyError(key)
+    def write(self, key, value, durable): pass
+    def remove(self, key): return False
+reading = threading.Event()
+skymem.register_tier("silent", Store)
+cache = skymem.Cache("silent:1")
+threading.Thread(target=cache.get_into, args=(b"k" * 32, bytearray(9)), daemon=True).start()
+reading.wait()
+"""
+    )
+    assert done.stdout == "True\n"
+
+
 def test_a_lease_and_a_batch_outlive_the_names_of_their_cache(script: Script) -> None:
     script(
         """
