@@ -212,12 +212,17 @@ static uint64_t slowest_bits_s(const sky_scenario *s) {
     return (uint64_t)((double)s->links.ground_bits_s * rate * worst) + 1;
 }
 
+/* A value that the whole sky has no room for. */
+static bool fits_nowhere(const run *r, const sky_result *result) {
+    return result->status == SKY_E_FULL && r->check.value_bytes > sky_world_bytes_max(r->world);
+}
+
 /* An error, while nothing was in the way. Between clocks that differ one may happen, and where the
  * queue of the ground's link holds more than seconds. */
 static void judge_error(run *r, const request *q, const sky_result *result) {
     bool failed = result->status != SKY_OK && result->status != SKY_MISS;
     if (failed && (q->op == SKY_OP_PUT || q->op == SKY_OP_GET) && !anything_goes(r) &&
-        r->scenario.faults.skew_ns == 0 &&
+        !fits_nowhere(r, result) && r->scenario.faults.skew_ns == 0 &&
         sky_link_busy_ns(slowest_bits_s(&r->scenario), r->scenario.links.queue_bytes) <
             SKY_SECONDS(10))
         r->unexcused += q->calm && sky__run_is_calm(r, q->who.ground, result->time.began);
