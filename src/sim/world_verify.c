@@ -50,12 +50,13 @@ static void count_chunk(void *context, const sky_node_chunk *chunk) {
         *copies |= WRONG_BIT;
 }
 
-/* Of the stripe that begins with this chunk, from 0, how many are nowhere. */
+/* Of the stripe that begins with this chunk, from 0, how many are nowhere, though they were put. */
 static uint32_t lacking(const survey *s, uint32_t block, uint64_t first) {
     uint64_t end = first + s->servers, last = s->begins[block + 1] - s->begins[block];
     uint32_t count = 0;
     for (uint64_t i = first; i < end && i < last; i++)
-        count += (s->copies[s->begins[block] + i] & COPIES_MAX) == 0;
+        count += (s->copies[s->begins[block] + i] & COPIES_MAX) == 0 &&
+                 !sky_session_lacks(s->session, block, (uint32_t)i + 1);
     return count;
 }
 
