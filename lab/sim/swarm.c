@@ -107,7 +107,7 @@ static void draw_sky(drawing *d) {
     uint64_t parity = PICK(d, 0, 0, 0, 1, 2);
     const char *strategy = strategies[below(d, d->physical ? 3 : 4)];
     d->aboard = strcmp(strategy, "hop") == 0;
-    d->alone = strncmp(strategy, "rotation", 8) != 0 || d->physical; /* docs/HACKING.md */
+    d->alone = strncmp(strategy, "rotation", 8) != 0;
     if (!d->physical || d->aboard)
         say(d, "center: [%" PRIu64 ", %" PRIu64 "]\n", plane, slot);
     say(d, "placement: {strategy: %s, servers: %" PRIu64, strategy, servers);
