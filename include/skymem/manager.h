@@ -230,6 +230,50 @@ SKY_API sky_status sky_sequence_save_layer(sky_sequence *sequence, uint32_t laye
 SKY_API sky_status sky_sequence_save_end(sky_sequence *sequence, uint32_t *saved_blocks,
                                          uint64_t *saved_bytes);
 
+/* ---- from one program to another, while it is computed ----
+ *
+ *   one computes a prompt                          another answers it
+ *     sky_sequence_push_begin   announces blocks     sky_sequence_await   waits for block after
+ *       … computes a part …                            block, while they come to memory
+ *     sky_sequence_push         puts its blocks      sky_sequence_load    into the engine
+ *       … until all is computed                        … computes the rest, answers
+ *     sky_sequence_push_end     withdraws the rest
+ *
+ * Both reach one store: `shm:` on a host, `skymem://` between hosts. What is pushed is stored as by
+ * sky_sequence_save. If the first program dies, the second is answered within the time that the
+ * kernel takes to close its socket. */
+
+/* Announce the whole blocks of a prompt that no tier has. No other call of the sequence but
+ * sky_sequence_push and cancel may come until sky_sequence_push_end; a close ends it too. A store
+ * that takes no announcement is no error.
+ * Errors: SKY_E_PARAM (NULL, under way already), SKY_E_UNSUPPORTED (see sky_manager_refusal),
+ *         SKY_E_NOMEM, SKY_E_CANCELLED, SKY_E_BUSY (as sky_submit) */
+SKY_API sky_status sky_sequence_push_begin(sky_sequence *sequence, const uint32_t *tokens,
+                                           size_t token_count);
+/* The engine holds so many tokens of the prompt: put the whole blocks of them that were not pushed
+ * yet. On the engine's thread, between two of its steps. After an error the call may be repeated.
+ * Errors: SKY_E_PARAM (no push), and those of sky_sequence_save */
+SKY_API sky_status sky_sequence_push(sky_sequence *sequence, size_t computed_tokens);
+/* Withdraw what was announced and not pushed. *saved_blocks and *saved_bytes: what was put; NULL:
+ * not wanted.
+ * Errors: SKY_E_PARAM (no push), SKY_E_CANCELLED (it is over all the same) */
+SKY_API sky_status sky_sequence_push_end(sky_sequence *sequence, uint32_t *saved_blocks,
+                                         uint64_t *saved_bytes);
+
+#define SKY_AWAIT_NS_MAX SKY_SECONDS(600)
+
+/* Wait until the whole blocks of a prompt that a load can use are stored, as long as somebody has
+ * announced the next one and it comes within patience_ns of the one before. Where the nearest tier
+ * is memory, blocks are brought there while the next are waited for. *stored_tokens: of so many
+ * leading tokens the blocks are there; sky_sequence_load takes them, whatever the result is.
+ * Units:  patience_ns from 1 to SKY_AWAIT_NS_MAX
+ * Errors: SKY_MISS (nobody is to put the next block: the announcer ended, or there never was one),
+ *         SKY_E_DEADLINE (the next block did not come in time), SKY_E_CANCELLED, SKY_E_PARAM,
+ *         SKY_E_NOMEM, SKY_E_BUSY (as sky_submit) */
+SKY_API sky_status sky_sequence_await(sky_sequence *sequence, const uint32_t *tokens,
+                                      size_t token_count, sky_time patience_ns,
+                                      uint32_t *stored_tokens);
+
 /* Give the request up, from any thread: the load or save under way ends SKY_E_CANCELLED soon, and
  * so does every later one. The sequence is then only to be closed. Others that waited for a block
  * that it was bringing go on without it. NULL is fine. */

@@ -8,6 +8,7 @@
  *   blocks_item  one item of a batch    load_paced.c   … by a deadline, or while it computes
  *                                       load_layers.c  … layer by layer; save_layers.c too
  *                                       save.c         rows of the engine → tiers
+ *                                       push.c         … while it is computed, and awaiting that
  *                                       save_levels.c  … that have a block, but not at each level
  *
  * A tier without a level may hold blocks that are coded, from a time when it had one. Such a block
@@ -98,6 +99,7 @@ struct sky_sequence {
     uint8_t *staging;       /* one payload: blocks longer than one extraction; NULL until needed */
     struct sky__layers *loading; /* layer by layer; NULL: not under way */
     struct sky__save *saving;
+    struct sky__push *pushing;
 };
 
 /* May a tier's value of this size be a block? One that is coded is smaller. */
@@ -165,6 +167,8 @@ typedef struct sky__save sky__save;
 /* Give it up. NULL is fine. */
 void sky__layers_free(sky__layers *l);
 void sky__save_free(sky__save *s);
+typedef struct sky__push sky__push;
+void sky__push_free(sky__push *p);
 
 /* ---- load_shared.c ---- */
 
@@ -218,6 +222,10 @@ uint32_t sky__save_tokens_max(const sky_sequence *q);
 /* missing[b]: no tier has block b, or none that is of use: a tier that is asked whether it has one
  * does not look inside. */
 sky_status sky__save_missing(sky_sequence *q, uint32_t block_count, uint64_t *missing);
+/* Put those of blocks [first, end) that are missing, from the engine's rows. Keys are the scratch's.
+ * Errors: as sky_sequence_save */
+sky_status sky__save_range(sky_sequence *q, uint32_t first, uint32_t end, const uint64_t *missing,
+                           sky_saved *saved);
 /* Rows of blocks [first, first + count): one extraction, or one long block. The scratch's first
  * items then hold their keys, and spans over the engine's rows, or over `staging`.
  * Errors: those of the engine's extract, SKY_E_NOMEM */

@@ -60,6 +60,8 @@ void sky_sequence_close(sky_sequence *sequence) {
     sky_sequence *q = sequence;
     if (!q)
         return;
+    if (q->pushing)
+        (void)sky_sequence_push_end(q, NULL, NULL);
     sky_mutex_lock(&q->manager->mutex);
     q->manager->sequence_count--;
     sky_mutex_unlock(&q->manager->mutex);
