@@ -36,6 +36,8 @@ int cli_model_find(cli *c, char *path, size_t path_bytes) {
  * token is not worth a word. */
 static void show_progress(void *model, sky_llama_stage stage, uint32_t done, uint32_t total) {
     cli_model *m = model;
+    if (stage == SKY_LLAMA_COMPUTING && m->computed && done > 0)
+        m->computed(m->computed_context, m->computing_from + done);
     if (stage == SKY_LLAMA_LOADING && m->shown_percent != done / 10) {
         m->shown_percent = done / 10;
         cli_progress("loading %s: %u %%", m->path, m->shown_percent);
@@ -183,6 +185,7 @@ int cli_model_compute(const cli *c, cli_model *m, const uint32_t *tokens, size_t
                       size_t count) {
     const sky_engine *e = m->engine;
     sky_time began = sky_now();
+    m->computing_from = first;
     sky_status status = e->ops->prefill(e->self, tokens + first, (uint32_t)first,
                                         (uint32_t)(count - first));
     if (status == SKY_OK)

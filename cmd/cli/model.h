@@ -16,6 +16,10 @@ typedef struct {
     double load_ms;
     uint32_t shown_percent; /* of the loading */
     bool tells_computing;   /* how far a prompt is, as progress */
+    /* Not NULL: called after each part of a prompt but the last: so many tokens are computed */
+    void (*computed)(void *context, size_t tokens);
+    void *computed_context;
+    size_t computing_from;
     uint8_t fingerprint[32];
     uint32_t threads;
     cli_rate kept;     /* from earlier runs */

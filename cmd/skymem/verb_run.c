@@ -1,6 +1,7 @@
 /* skymem run: answer one prompt, loading what is known of it and saving what is new. */
 #include "model.h"
 #include "prompts.h"
+#include "push.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,8 @@ typedef struct {
     sky_lookup lookup;
     uint64_t bytes_moved;
     double tokenize_ms, ttft_ms, prefill_ms, total_ms;
+    cli_awaited awaited;
+    sky_status pushed; /* with --prefill-only */
     uint32_t saved_blocks;
     uint64_t saved_bytes;
 } answer;
@@ -41,7 +44,9 @@ static int read_prompt(cli *c, answer *a) {
     if (!text && !file)
         return cli_usage(c, "give the prompt with --prompt TEXT or --prompt-file FILE");
     if ((code = cli_one_of(c, "prompt prompt-file")) != CLI_OK ||
-        (code = cli_one_of(c, "no-save keep-words")) != CLI_OK)
+        (code = cli_one_of(c, "no-save keep-words")) != CLI_OK ||
+        (code = cli_one_of(c, "no-save prefill-only")) != CLI_OK ||
+        (code = cli_one_of(c, "no-load wait-ms")) != CLI_OK)
         return code;
     if (file)
         code = cli_blob_read(c, file, PROMPT_BYTES_MAX, &a->prompt);
@@ -183,6 +188,9 @@ static int load(cli *c, answer *a, sky_time start) {
     a->lookup.verdict = SKY_VERDICT_MISS;
     if (cli_flag(c, "no-load"))
         return CLI_OK;
+    int code = cli_await_blocks(c, a->sequence, a->tokens, a->prompt_tokens, &a->awaited);
+    if (code != CLI_OK)
+        return code;
     sky_time deadline = 0;
     if (cli_given(c, "deadline-ms"))
         deadline = start + (sky_time)(cli_number(c, "deadline-ms") * 1e6);
@@ -211,6 +219,30 @@ static uint64_t tiers_sum(const answer *a, sky_metric_id metric) {
 static uint64_t bytes_moved(const answer *a) {
     uint64_t moved = tiers_sum(a, SKY_METRIC_TIER_MOVED_BYTES);
     return moved > 0 ? moved : a->lookup.bytes_loaded;
+}
+
+/* ---- prefill only ---- */
+
+/* Compute the prompt, and put its blocks part by part. */
+static int prefill(cli *c, answer *a) {
+    cli_push push = {.sequence = a->sequence};
+    sky_time start = sky_now();
+    cli_progress("loading what is known of %zu tokens", a->prompt_tokens);
+    int code = load(c, a, start);
+    sky_time loaded = sky_now();
+    a->model.tells_computing = true;
+    if (code == CLI_OK)
+        code = cli_push_compute(c, &a->model, &push, a->tokens, a->lookup.hit_tokens,
+                                a->prompt_tokens);
+    a->model.tells_computing = false;
+    cli_progress(NULL);
+    a->prefill_ms = cli_ms(sky_now() - loaded);
+    a->total_ms = a->ttft_ms = cli_ms(sky_now() - start);
+    a->bytes_moved = bytes_moved(a);
+    a->pushed = push.status;
+    a->saved_blocks = push.blocks;
+    a->saved_bytes = push.bytes;
+    return code;
 }
 
 static int predict(cli *c, answer *a) {
@@ -423,6 +455,21 @@ static void save(cli *c, answer *a) {
     free(items);
 }
 
+/* The blocks are put already; those behind memory may be on their way. */
+static void finish_push(cli *c, answer *a) {
+    char why[CLI_WHY_BYTES];
+    cli_progress("saving what is new");
+    sky_status flushed = flush(a);
+    cli_progress(NULL);
+    sky_status status = a->pushed != SKY_OK ? a->pushed : flushed;
+    if (status != SKY_OK) {
+        cli_failure_says(&a->store, status, why, sizeof why);
+        cli_note(c, "not everything was saved: %s", why);
+    }
+    note_fleeting(c, a);
+    keep_record(c, a);
+}
+
 static json_t *tiers_json(const answer *a) {
     json_t *tiers = json_object();
     for (size_t i = 0; i < a->store.tier_count; i++)
@@ -521,11 +568,13 @@ static int report_json(cli *c, const answer *a) {
     json_object_set_new(object, "calibrated", json_boolean(a->model.profile != NULL));
     json_object_set_new(object, "model_load_ms", json_real(a->model.load_ms));
     json_object_set_new(object, "tokenize_ms", json_real(a->tokenize_ms));
+    json_object_set_new(object, "wait_ms", json_real(a->awaited.ms));
+    json_object_set_new(object, "awaited_tokens", json_integer((json_int_t)a->awaited.tokens));
     json_object_set_new(object, "refusal", refusal ? json_string(refusal) : json_null());
     return cli_json_print(c, object);
 }
 
-static void report_people(const cli *c, const answer *a) {
+static void report_people(cli *c, const answer *a) {
     char from[160] = "", levels[160], loaded[24], moved[48] = "", meanwhile[64] = "", bytes[24];
     for (size_t i = 0; i < a->store.tier_count; i++)
         if (a->lookup.tier_blocks[i])
@@ -537,6 +586,14 @@ static void report_people(const cli *c, const answer *a) {
         snprintf(meanwhile, sizeof meanwhile, " while %u others were computed",
                  a->lookup.computed_tokens);
     levels_text(a, levels, sizeof levels);
+    if (a->awaited.ms > 0)
+        cli_note(c, "waited %.0f ms for %u tokens", a->awaited.ms, a->awaited.tokens);
+    if (cli_flag(c, "prefill-only")) {
+        cli_note(c, "prefilled after %.0f ms: %zu of %zu token%s%s; %u block%s saved", a->total_ms,
+                 loaded_tokens(a), a->prompt_tokens, cli_plural(a->prompt_tokens),
+                 from[0] ? from : " known", a->saved_blocks, cli_plural(a->saved_blocks));
+        return;
+    }
     cli_note(c,
              "first token after %.0f ms: %zu of %zu token%s%s%s, %s%s loaded in %.1f ms%s; %u "
              "block%s saved",
@@ -556,11 +613,15 @@ static int answer_prompt(cli *c, answer *a) {
         code = reserve(c, a);
     if (code == CLI_OK)
         code = open_manager(c, a);
+    bool prefill_only = cli_flag(c, "prefill-only");
     if (code == CLI_OK)
-        code = predict(c, a);
+        code = prefill_only ? prefill(c, a) : predict(c, a);
     if (code != CLI_OK)
         return code;
-    save(c, a);
+    if (prefill_only)
+        finish_push(c, a);
+    else
+        save(c, a);
     if (c->json)
         code = report_json(c, a);
     else
@@ -634,6 +695,20 @@ const cli_verb cli_verb_run = {
                        "computed is left to the tier. With --deadline-ms nothing is computed "
                        "meanwhile."},
             {.name = "no-save", .kind = CLI_FLAG, .help = "store nothing"},
+            {.name = "prefill-only",
+             .kind = CLI_FLAG,
+             .help = "compute the prompt, store its blocks part by part, and answer nothing",
+             .detail = "The blocks are announced before they are computed, so that another "
+                       "process on the same store (shm:, skymem://) can wait for them with "
+                       "--wait-ms. If this process ends early, that one is not kept waiting."},
+            {.name = "wait-ms",
+             .kind = CLI_COUNT,
+             .value = "N",
+             .min = 1,
+             .max = 600000,
+             .help = "wait for blocks that another process announced, as long as the next comes "
+                     "within N ms",
+             .detail = "Default: no waiting. What nobody announced is not waited for."},
             {.name = "keep-words",
              .kind = CLI_FLAG,
              .help = "keep the prompt's first words beside its blocks on disk, readable, for "
@@ -658,6 +733,10 @@ const cli_verb cli_verb_run = {
             {"skymem run --prompt-file q.txt --store 'sky+udp:constellation"
              "?level=8,4,2' --deadline-ms 800",
              "each block at the best of three levels that 800 ms allow"},
+            {"skymem run --prompt-file q.txt --store shm:auto --prefill-only",
+             "one process computes the prompt …"},
+            {"skymem run --prompt-file q.txt --store shm:auto --wait-ms 2000",
+             "… and another answers it, as its blocks come"},
             {NULL, NULL},
         },
     .fields =
@@ -692,6 +771,8 @@ const cli_verb cli_verb_run = {
             {"calibrated", "whether a calibration of the model was found, for lossy levels"},
             {"model_load_ms", "loading the model, apart from ttft_ms"},
             {"tokenize_ms", "cutting the prompt into tokens, apart from ttft_ms"},
+            {"wait_ms", "of ttft_ms: waiting for another process, with --wait-ms"},
+            {"awaited_tokens", "of so many leading tokens the blocks were there after the wait"},
             {"refusal", "why this model is answered uncached, or null"},
             {NULL, NULL},
         },

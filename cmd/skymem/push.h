@@ -1,0 +1,33 @@
+/* A prompt that one process computes and another waits for. */
+#ifndef SKYMEM_CLI_PUSH_H
+#define SKYMEM_CLI_PUSH_H
+
+#include "model.h"
+
+#ifdef SKYMEM_WITH_LLAMA
+
+/* What of a prompt was put while it was computed. */
+typedef struct {
+    sky_sequence *sequence;
+    sky_status status; /* why the rest was not */
+    uint32_t blocks;
+    uint64_t bytes;
+} cli_push;
+
+/* Announce the prompt's blocks, compute tokens[first] to tokens[count-1], and put the blocks part
+ * by part. What a store does not take is no error of this. */
+int cli_push_compute(cli *c, cli_model *m, cli_push *p, const uint32_t *tokens, size_t first,
+                     size_t count);
+
+/* How a wait for another process went. */
+typedef struct {
+    double ms;
+    uint32_t tokens; /* of so many leading ones the blocks are there */
+} cli_awaited;
+
+/* Wait as --wait-ms says, if it is given. Says why not all came, if somebody had announced it. */
+int cli_await_blocks(cli *c, sky_sequence *sequence, const uint32_t *tokens, size_t count,
+                     cli_awaited *out);
+
+#endif
+#endif
