@@ -385,6 +385,36 @@ reading.wait()
     assert done.stdout == "True\n"
 
 
+def test_close_waits_for_no_call_and_breaks_none(script: Script) -> None:
+    done = script(
+        """
+import threading, skymem
+class Store:
+    def __init__(self, where): pass
+    def read(self, key, offset, size):
+        reading.set()
+        answer.wait(20)
+        return b"", 0
+    def write(self, key, value, durable): pass
+    def remove(self, key): return False
+reading, answer = threading.Event(), threading.Event()
+skymem.register_tier("silent", Store)
+cache = skymem.Cache("silent:1")
+thread = threading.Thread(target=cache.has, args=(b"k" * 32,))
+thread.start()
+reading.wait()
+try:
+    cache.close()
+except skymem.BusyError as error:
+    print(error)
+    answer.set()
+    thread.join()
+    cache.close()
+"""
+    )
+    assert "1 calls are under way on other threads; wait for them first" in done.stdout
+
+
 def test_a_lease_and_a_batch_outlive_the_names_of_their_cache(script: Script) -> None:
     script(
         """
