@@ -55,7 +55,7 @@ static void drop_announcer_if_idle(sky__arrivals *a, sky__announcer *by) {
 }
 
 /* Its announcer stays, for the caller to look at. */
-static void forget(sky__arrivals *a, sky__announcement *n) {
+static void forget_announcement(sky__arrivals *a, sky__announcement *n) {
     sky__announcement **link = bucket_of(a, &n->key);
     while (*link != n)
         link = &(*link)->next;
@@ -74,7 +74,7 @@ static void forget_late(sky__arrivals *a, sky__announcer *by, sky_time now) {
     for (sky__announcement *n = by->first, *next; n; n = next) {
         next = n->next_own;
         if (n->until <= now)
-            forget(a, n);
+            forget_announcement(a, n);
     }
 }
 
@@ -131,7 +131,7 @@ void sky__arrivals_withdraw(sky__arrivals *a, uint64_t owner, const sky_key *key
     sky__announcement *n = by ? find_announcement(a, key, by) : NULL;
     if (!n)
         return;
-    forget(a, n);
+    forget_announcement(a, n);
     drop_announcer_if_idle(a, by);
 }
 
@@ -140,7 +140,7 @@ void sky__arrivals_withdraw_owner(sky__arrivals *a, uint64_t owner) {
     if (!by)
         return;
     while (by->first)
-        forget(a, by->first);
+        forget_announcement(a, by->first);
     drop_announcer_if_idle(a, by);
 }
 
@@ -190,7 +190,7 @@ sky_status sky__arrivals_wait(sky__arrivals *a, sky__request *r, size_t item, sk
 void sky__arrivals_stored(sky__arrivals *a, const sky_key *key) {
     for (sky__announcement *n; (n = find_announcement(a, key, NULL));) {
         sky__announcer *by = n->announcer;
-        forget(a, n);
+        forget_announcement(a, n);
         drop_announcer_if_idle(a, by);
     }
     for (sky__waiter *w = a->waiters; w; w = w->next)

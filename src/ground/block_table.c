@@ -101,7 +101,7 @@ static uint32_t chunks_most(const sky__block_table *t, uint32_t chunks) {
     return most;
 }
 
-static bool fits(const sky__block_table *t, const sky_block_info *info) {
+static bool block_fits(const sky__block_table *t, const sky_block_info *info) {
     uint32_t heads = heads_with_one_more(t);
     for (uint32_t server = 1; server <= t->core->servers; server++) {
         uint64_t held = t->loads[place_number(t, info, server)];
@@ -124,7 +124,7 @@ bool sky__blocks_holdable(const sky__block_table *t, const sky_block_info *info)
 }
 
 bool sky__blocks_make_room(sky__block_table *t, const sky_block_info *info, bool new_block) {
-    while (!fits(t, info) ||
+    while (!block_fits(t, info) ||
            (new_block && sky_index_count(t->index) == t->core->config.blocks_max)) {
         uint32_t victim = sky_index_victim(t->index);
         if (victim == SKY_BLOCK_NONE)
@@ -188,7 +188,8 @@ static void orphans_adopt(sky__block_table *t, const sky_key *parent) {
 /* ---- blocks that come and go ---- */
 
 /* What counted a block no longer does: its chunks in one epoch or, while it moves, in both. */
-static void unload(sky__block_table *t, const sky__block_row *row, const sky_block_info *info) {
+static void unload_block(sky__block_table *t, const sky__block_row *row,
+                         const sky_block_info *info) {
     sky__blocks_load(t, info, false);
     if (row->head_version)
         sky__blocks_load_head(t, false);
@@ -199,7 +200,7 @@ static void unload(sky__block_table *t, const sky__block_row *row, const sky_blo
     t->core->stat.bytes -= info->payload_bytes;
 }
 
-static void drop(sky__block_table *t, const sky__block_row *row, const sky_block_info *info) {
+static void drop_block(sky__block_table *t, const sky__block_row *row, const sky_block_info *info) {
     const sky_chunk_id id = {.key = row->key, .version = row->version};
     sky__bulk_push(t->bulk, SKY_WIRE_DROP, &id, row->head_version, info, false);
     if (row->before.set_ms == 0)
@@ -214,7 +215,7 @@ static void clear_away(sky__block_table *t, const sky__block_row *row, const sky
     const sky_chunk_id id = {.key = row->key, .version = row->version};
     bool moved = row->before.set_ms != 0; /* such a one they leave alone: move.c */
     if (moved || how & SKY_EVICT_LAZY || !(how & theirs))
-        drop(t, row, info); /* or nobody would */
+        drop_block(t, row, info); /* or nobody would */
     else
         sky__bulk_purge(t->bulk, &id, row->head_version, info);
 }
@@ -225,17 +226,17 @@ typedef struct {
     uint32_t kept; /* block: what the sky has of it is the caller's to drop */
 } removal;
 
-static void gone(void *context, uint32_t block, const sky_block_info *info) {
+static void block_gone(void *context, uint32_t block, const sky_block_info *info) {
     const removal *r = context;
     sky__block_table *t = r->table;
     sky__block_row *row = &t->rows[block];
     orphan_forget(t, block);
-    unload(t, row, info);
+    unload_block(t, row, info);
     bool unknown = r->lost != SKY_BLOCK_NONE && row->unverified;
     if (block == r->lost && !unknown)
         clear_away(t, row, info);
     else if (block != r->kept && !unknown)
-        drop(t, row, info); /* whole, as far as we know: no satellite would find out */
+        drop_block(t, row, info); /* whole, as far as we know: no satellite would find out */
     (void)sky__block_ended(t->core, row->version);
     row->version = 0;
     if (t->core->config.forgotten)
@@ -244,17 +245,17 @@ static void gone(void *context, uint32_t block, const sky_block_info *info) {
 
 size_t sky__blocks_remove(sky__block_table *t, uint32_t block) {
     removal r = {.table = t, .lost = SKY_BLOCK_NONE, .kept = SKY_BLOCK_NONE};
-    return sky_index_remove(t->index, block, gone, &r);
+    return sky_index_remove(t->index, block, block_gone, &r);
 }
 
 void sky__blocks_forget(sky__block_table *t, uint32_t block) {
     removal r = {.table = t, .lost = SKY_BLOCK_NONE, .kept = block};
-    (void)sky_index_remove(t->index, block, gone, &r);
+    (void)sky_index_remove(t->index, block, block_gone, &r);
 }
 
 size_t sky__blocks_lose(sky__block_table *t, uint32_t block) {
     removal r = {.table = t, .lost = block, .kept = SKY_BLOCK_NONE};
-    size_t count = sky_index_remove(t->index, block, gone, &r);
+    size_t count = sky_index_remove(t->index, block, block_gone, &r);
     t->core->stat.purged += count;
     return count;
 }
@@ -272,14 +273,14 @@ uint32_t sky__blocks_find(sky__block_table *t, int64_t wall_ms, const sky_key *k
 
 /* What the block was before goes; its number and its pin stay. It may be what it is now: a head of
  * ours was found in the sky before we heard that it is there. */
-static void retire(sky__block_table *t, uint32_t block, const sky_block_info *old,
-                   uint64_t version) {
+static void retire_block(sky__block_table *t, uint32_t block, const sky_block_info *old,
+                         uint64_t version) {
     sky__block_row row = t->rows[block];
     orphan_forget(t, block);
-    unload(t, &row, old);
+    unload_block(t, &row, old);
     row.head_version = 0; /* the new head took its place */
     if (row.version != version)
-        drop(t, &row, old);
+        drop_block(t, &row, old);
 }
 
 sky_status sky__blocks_enter(sky__block_table *t, const sky_block_info *info,
@@ -298,7 +299,7 @@ sky_status sky__blocks_enter(sky__block_table *t, const sky_block_info *info,
     if (status != SKY_OK)
         return status;
     if (!fresh)
-        retire(t, *block, &old, made->version);
+        retire_block(t, *block, &old, made->version);
     bool pinned = !fresh && t->rows[*block].pinned;
     t->rows[*block] = *made;
     t->rows[*block].pinned = pinned;

@@ -20,7 +20,7 @@ void sky__bulk_deinit(sky__bulk *b) {
 
 /* ---- the queue ---- */
 
-static void push(sky__bulk *b, const sky__command *command) {
+static void push_command(sky__bulk *b, const sky__command *command) {
     if (b->count == b->max)
         return;
     if (b->count == 0)
@@ -28,7 +28,7 @@ static void push(sky__bulk *b, const sky__command *command) {
     b->ring[(b->first + b->count++) % b->max] = *command;
 }
 
-static sky__command pop(sky__bulk *b) {
+static sky__command pop_command(sky__bulk *b) {
     sky__command command = b->ring[b->first];
     b->first = (b->first + 1) % b->max;
     b->count--;
@@ -60,7 +60,7 @@ void sky__bulk_push(sky__bulk *b, sky_wire_type type, const sky_chunk_id *id, ui
     sky__command command = command_for(b, type, id, head_version, info);
     command.facts.pinned = pinned;
     if (info->chunk_count > 0 || head_version)
-        push(b, &command);
+        push_command(b, &command);
 }
 
 void sky__bulk_purge(sky__bulk *b, const sky_chunk_id *id, uint64_t head_version,
@@ -68,12 +68,12 @@ void sky__bulk_purge(sky__bulk *b, const sky_chunk_id *id, uint64_t head_version
     if (head_version) {
         sky__command head = command_for(b, SKY_WIRE_DROP, id, head_version, info);
         head.head_only = true;
-        push(b, &head);
+        push_command(b, &head);
     }
     sky__command command = command_for(b, SKY_WIRE_PURGE, id, head_version, info);
     command.server = 1;
     if (info->chunk_count > 0 && b->core->config.eviction & SKY_EVICT_GOSSIP)
-        push(b, &command);
+        push_command(b, &command);
 }
 
 void sky__bulk_heads(sky__bulk *b, const sky_chunk_id *id, uint64_t head_version, uint32_t copies) {
@@ -81,14 +81,14 @@ void sky__bulk_heads(sky__bulk *b, const sky_chunk_id *id, uint64_t head_version
         const sky__command command = {
             .id = *id, .type = SKY_WIRE_SET, .head_version = head_version, .copy = copy};
         if (copies >> copy & 1)
-            push(b, &command);
+            push_command(b, &command);
     }
 }
 
 void sky__bulk_mend(sky__bulk *b, const sky__subject *of, uint32_t server, uint32_t copy) {
     const sky__command command = {
         .id = of->id, .facts = of->facts, .type = SKY_WIRE_MEND, .server = server, .copy = copy};
-    push(b, &command);
+    push_command(b, &command);
 }
 
 /* ---- what goes out ---- */
@@ -105,7 +105,7 @@ static uint32_t last_on(const sky__core *c, const sky__command *command) {
 }
 
 static void next_mend(sky__bulk *b, sky_message *m, sky_satellite *to) {
-    const sky__command command = pop(b);
+    const sky__command command = pop_command(b);
     m->last = last_on(b->core, &command);
     m->stride = b->core->servers;
     *to = place_of(b->core, &command);
@@ -123,7 +123,7 @@ static uint32_t take_purges(sky__bulk *b, sky_satellite to, uint8_t *data, size_
                                      b->core->config.gossip_hops};
         sky_lost_block_encode(&lost, data + bytes);
         bytes += SKY_LOST_BLOCK_BYTES;
-        (void)pop(b);
+        (void)pop_command(b);
     }
     return bytes;
 }
@@ -133,7 +133,7 @@ static void next_purge(sky__bulk *b, sky_message *m, sky_satellite *to, sky_data
     size_t room = out->bytes_max - offset;
     if (room > SKY_LOST_BLOCKS_MAX * SKY_LOST_BLOCK_BYTES)
         room = SKY_LOST_BLOCKS_MAX * SKY_LOST_BLOCK_BYTES;
-    const sky__command command = pop(b);
+    const sky__command command = pop_command(b);
     *to = place_of(b->core, &command);
     m->facts.chunk_count = command.facts.chunk_count;
     m->hops = b->core->config.gossip_hops;
@@ -144,7 +144,7 @@ static void next_purge(sky__bulk *b, sky_message *m, sky_satellite *to, sky_data
 /* As the index has it by now. A satellite that got a newer one meanwhile keeps that. */
 static bool next_head(sky__bulk *b, const sky__block_table *blocks, sky_message *m,
                       sky_satellite *to, sky_datagram *out) {
-    const sky__command command = pop(b);
+    const sky__command command = pop_command(b);
     uint32_t block = sky_index_find(blocks->index, &command.id.key);
     const sky__block_row *row = block == SKY_BLOCK_NONE ? NULL : &blocks->rows[block];
     if (!row || row->version != command.id.version || row->head_version != command.head_version)
@@ -167,7 +167,7 @@ static bool next_head(sky__bulk *b, const sky__block_table *blocks, sky_message 
 }
 
 /* On to the next place, replica, server. */
-static void step(const sky__core *c, sky__command *command, bool two) {
+static void step_command(const sky__core *c, sky__command *command, bool two) {
     command->second = two && !command->second;
     if (command->second)
         return;
@@ -186,11 +186,11 @@ static bool is_over(const sky__core *c, const sky__command *command) {
 
 /* The first is over; what comes after it goes before it goes once more. */
 static void go_again(sky__bulk *b) {
-    sky__command command = pop(b);
+    sky__command command = pop_command(b);
     if (command.rounds-- == 0)
         return;
     command.server = command.head_version ? 0 : 1;
-    push(b, &command);
+    push_command(b, &command);
 }
 
 /* At its place and then where it was before: the chunks may be in both. */
@@ -209,7 +209,7 @@ static void next_of_block(sky__bulk *b, sky_message *m, sky_satellite *to) {
     bool two = sky_chunk_place_before(&f->constellation, &f->turning, &facts, sky__rotations(c),
                                       &places[1]);
     *to = places[two && command->second];
-    step(c, command, two);
+    step_command(c, command, two);
     if (is_over(c, command))
         go_again(b);
 }

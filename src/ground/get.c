@@ -123,7 +123,8 @@ static void get_lost(sky_session *s, uint32_t op, sky_status status) {
         sky__block_lost(s, request, status);
 }
 
-static void account(sky_path_time *t, sky_time now, sky_time spent_ns, const sky__operation *o) {
+static void account_time(sky_path_time *t, sky_time now, sky_time spent_ns,
+                         const sky__operation *o) {
     sky_time left = now - t->began;
     t->ended = now;
     t->session_ns = o->blocked_ns + (o->sent - o->first_sent);
@@ -149,7 +150,7 @@ static void get_taken(sky_session *s, uint32_t op, const sky_message *m) {
     uint64_t at = (uint64_t)(o->unit - 1) * s->core.config.chunk_bytes, end = at + m->data_bytes;
     uint64_t begin = at > r->get.begin ? at : r->get.begin;
     end = end < r->get.end ? end : r->get.end;
-    account(&r->result.time, s->core.now, m->spent_ns, o);
+    account_time(&r->result.time, s->core.now, m->spent_ns, o);
     if (o->missed)
         copies_missed(s, r, o);
     if (!s->core.config.deliver(s->core.config.host, r->ask.context, begin - r->get.begin,

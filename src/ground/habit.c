@@ -2,15 +2,15 @@
 
 #define NEW_PART 4 /* a new gap counts one part of so many */
 
-static void smooth(int64_t *mean, int64_t gap) {
+static void smooth_gap(int64_t *mean, int64_t gap) {
     *mean = *mean == 0 ? gap : *mean + (gap - *mean) / NEW_PART;
 }
 
 void sky_habit_note(sky_habit *own, sky_habit *all, int64_t now_ms) {
     int64_t gap = now_ms - own->used_ms;
     if (own->used_ms != 0 && gap > 0) {
-        smooth(&own->gap_ms, gap);
-        smooth(&all->gap_ms, gap);
+        smooth_gap(&own->gap_ms, gap);
+        smooth_gap(&all->gap_ms, gap);
     }
     own->used_ms = now_ms;
 }

@@ -39,7 +39,7 @@ static bool decide_compose(sky_session *s, const sky__operation *o, sky_message 
 
 /* Another version is there. Where it is not older than ours, and we asked more than once, ours may
  * have been there before it. */
-static void conflict(sky_session *s, uint32_t request, uint64_t version, bool asked_once) {
+static void finish_conflict(sky_session *s, uint32_t request, uint64_t version, bool asked_once) {
     sky__request *r = &s->requests.rows[request];
     bool removes = r->ask.op == SKY_OP_REMOVE;
     r->put.unsure = !asked_once && (removes || version == 0 || version >= r->head_version);
@@ -54,7 +54,7 @@ static void decide_taken(sky_session *s, uint32_t op, const sky_message *m) {
     if (m->outcome == SKY_UNDECIDED)
         return; /* asked again when its time is over */
     if (m->outcome == SKY_OTHER_VERSION) {
-        conflict(s, request, m->evicted.version, o->attempt == 1);
+        finish_conflict(s, request, m->evicted.version, o->attempt == 1);
         return;
     }
     r->put.unsure = false;

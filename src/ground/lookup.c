@@ -28,14 +28,14 @@ static uint32_t key_count(const sky__request *r) {
     return r->ask.chain ? r->ask.chain_count : 1;
 }
 
-static bool known(sky_session *s, const sky__request *r, uint32_t unit) {
+static bool key_known(sky_session *s, const sky__request *r, uint32_t unit) {
     return sky__blocks_find(&s->blocks, r->ask.wall_ms, look_key(r, unit)) != SKY_BLOCK_NONE;
 }
 
 /* While filling, heads that are known already are passed over. */
 static bool look_unit(sky_session *s, sky__request *r, uint32_t unit, sky__operation *o) {
     o->id = (sky_chunk_id){.key = *look_key(r, unit), .version = SKY_VERSION_ANY};
-    return !r->look.filling || (unit < r->look.low && !known(s, r, unit));
+    return !r->look.filling || (unit < r->look.low && !key_known(s, r, unit));
 }
 
 /* ---- the head of a key, at many places at once ---- */
@@ -85,7 +85,7 @@ static void look_done(sky_session *s, uint32_t request) {
                             : nothing       ? SKY_E_IO
                                             : SKY_MISS,
                             r->look.low);
-    else if (known(s, r, 0))
+    else if (key_known(s, r, 0))
         sky__request_found(s, request);
     else if (nothing)
         sky__request_finish(s, request, SKY_E_IO, 0);
@@ -109,7 +109,7 @@ void sky__fresh_begin(sky_session *s, uint32_t request) {
 
 /* The index has what nobody in the sky has a head of: another ground removed it. Its chunks are
  * left alone, as they are not ours to count any more. */
-static void forget(sky_session *s, uint32_t block) {
+static void forget_block(sky_session *s, uint32_t block) {
     s->blocks.rows[block].unverified = true;
     sky__blocks_lose(&s->blocks, block);
 }
@@ -129,7 +129,7 @@ static void heads_done(sky_session *s, uint32_t request) {
         sky__request_finish(s, request, SKY_E_IO, 0);
     } else if (!trace_begin(s, request)) {
         if (there)
-            forget(s, block);
+            forget_block(s, block);
         sky__request_finish(s, request, SKY_MISS, 0);
     }
 }
@@ -142,11 +142,11 @@ static void heads_lost(sky_session *s, uint32_t op, sky_status status) {
     sky__operation_done(&s->scheduler, op);
 }
 
-static void fill(sky_session *s, uint32_t request) {
+static void fill_heads(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests.rows[request];
     bool missing = false;
     for (uint32_t i = 0; i < r->look.low && !missing; i++)
-        missing = !known(s, r, i);
+        missing = !key_known(s, r, i);
     r->look.filling = true;
     if (!missing) {
         look_done(s, request);
@@ -156,19 +156,19 @@ static void fill(sky_session *s, uint32_t request) {
 }
 
 /* Ask for the next key; the index is asked first, it answers at once. */
-static void search(sky_session *s, uint32_t request) {
+static void search_next(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests.rows[request];
     bool halve = s->core.config.lookup == SKY_LOOKUP_BINARY;
     while (r->look.low < r->look.high) {
         uint32_t unit = halve ? r->look.low + (r->look.high - r->look.low) / 2 : r->look.high - 1;
-        if (!known(s, r, unit)) {
+        if (!key_known(s, r, unit)) {
             s->core.stat.questions++;
             sky__requests_work(&s->requests, request, WORK_LOOK, unit, unit);
             return;
         }
         r->look.low = unit + 1;
     }
-    fill(s, request);
+    fill_heads(s, request);
 }
 
 void sky__look_begin(sky_session *s, uint32_t request) {
@@ -178,13 +178,13 @@ void sky__look_begin(sky_session *s, uint32_t request) {
     r->look.low = 0;
     r->look.high = key_count(r);
     if (s->core.config.lookup == SKY_LOOKUP_INDEX) {
-        while (r->look.low < r->look.high && known(s, r, r->look.low))
+        while (r->look.low < r->look.high && key_known(s, r, r->look.low))
             r->look.low++;
         look_done(s, request);
         return;
     }
     s->core.stat.lookups++;
-    search(s, request);
+    search_next(s, request);
 }
 
 /* ---- what satellites say ---- */
@@ -196,7 +196,7 @@ static bool too_new(const sky_session *s, uint64_t version) {
     return version >> 16 > (uint64_t)now_ms + AHEAD_MS;
 }
 
-static bool plausible(const sky_session *s, const sky_block_head *h, const sky_message *m) {
+static bool head_plausible(const sky_session *s, const sky_block_head *h, const sky_message *m) {
     const sky_session_config *c = &s->core.config;
     const sky_placement *p = &c->frame->placement;
     sky_chunk_facts facts = {.centre = h->centre, .first = h->centre};
@@ -211,8 +211,8 @@ static bool plausible(const sky_session *s, const sky_block_head *h, const sky_m
            sky_facts_fit(&c->frame->constellation, &before);
 }
 
-static sky_status adopt(sky_session *s, const sky__operation *o, const sky_block_head *h,
-                        uint64_t head_version) {
+static sky_status adopt_head(sky_session *s, const sky__operation *o, const sky_block_head *h,
+                             uint64_t head_version) {
     const sky__request *r = &s->requests.rows[o->request];
     uint32_t unit = o->unit;
     sky_block_info info = {.payload_bytes = h->payload_bytes,
@@ -251,7 +251,7 @@ static sky_status adopt(sky_session *s, const sky__operation *o, const sky_block
 }
 
 /* What an answer makes known: the prefix is longer, or shorter. */
-static void learn(sky_session *s, uint32_t op, bool present) {
+static void learn_answer(sky_session *s, uint32_t op, bool present) {
     uint32_t request = s->scheduler.operations[op].request;
     uint32_t unit = s->scheduler.operations[op].unit;
     sky__request *r = &s->requests.rows[request];
@@ -268,13 +268,13 @@ static void learn(sky_session *s, uint32_t op, bool present) {
     if (r->look.filling)
         look_done(s, request);
     else
-        search(s, request);
+        search_next(s, request);
 }
 
 /* What came as a head is one; else it is lost. */
 static bool take_head(sky_session *s, uint32_t op, const sky_message *m, sky_block_head *head) {
     if (m->data_bytes == SKY_HEAD_BYTES && sky__is_genuine(&s->scheduler, m) &&
-        sky_head_decode(m->data, m->data_bytes, head) == SKY_OK && plausible(s, head, m))
+        sky_head_decode(m->data, m->data_bytes, head) == SKY_OK && head_plausible(s, head, m))
         return true;
     s->core.stat.corrupt++;
     sky__suspect(&s->scheduler, s->scheduler.operations[op].to);
@@ -285,7 +285,8 @@ static bool take_head(sky_session *s, uint32_t op, const sky_message *m, sky_blo
 static void look_taken(sky_session *s, uint32_t op, const sky_message *m) {
     sky_block_head head;
     if (take_head(s, op, m, &head))
-        learn(s, op, adopt(s, &s->scheduler.operations[op], &head, m->id.version) == SKY_OK);
+        learn_answer(s, op,
+                     adopt_head(s, &s->scheduler.operations[op], &head, m->id.version) == SKY_OK);
 }
 
 static void heads_taken(sky_session *s, uint32_t op, const sky_message *m) {
@@ -294,7 +295,7 @@ static void heads_taken(sky_session *s, uint32_t op, const sky_message *m) {
     sky_block_head head;
     if (!take_head(s, op, m, &head))
         return;
-    r->look.heard |= adopt(s, o, &head, m->id.version) == SKY_OK;
+    r->look.heard |= adopt_head(s, o, &head, m->id.version) == SKY_OK;
     r->spare = r->look.heard && !r->look.tracing; /* the other copies */
     uint32_t block = sky_index_find(s->blocks.index, &r->ask.key);
     bool older = block != SKY_BLOCK_NONE && s->blocks.rows[block].head_version > m->id.version;
@@ -309,7 +310,7 @@ static void look_lost(sky_session *s, uint32_t op, sky_status status) {
         return;
     }
     s->requests.rows[o->request].look.unsure |= status == SKY_E_IO;
-    learn(s, op, false);
+    learn_answer(s, op, false);
 }
 
 const sky__client sky__look_client = {.asks = SKY_WIRE_GET,

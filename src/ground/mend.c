@@ -172,7 +172,7 @@ static sky_time patrol_gap(const sky_session *s) {
     return sky__later(PATROL_NS / sky_index_count(s->blocks.index), PATROL_GAP_NS);
 }
 
-static bool patrols(const sky_session *s) {
+static bool patrol_due(const sky_session *s) {
     return s->core.stripes.parity > 0 && s->core.config.replicas == 1 &&
            sky_index_count(s->blocks.index) > 0;
 }
@@ -194,8 +194,8 @@ static void patrol_next(sky_session *s) {
     }
 }
 
-static void patrol(sky_session *s) {
-    if (!patrols(s)) {
+static void look_after_next(sky_session *s) {
+    if (!patrol_due(s)) {
         s->patrol_at = 0;
         return;
     }
@@ -208,7 +208,7 @@ static void patrol(sky_session *s) {
 
 void sky__mends_feed(sky_session *s) {
     uint32_t request;
-    patrol(s);
+    look_after_next(s);
     while (s->requests.mends_open > 0 && s->mend_next <= s->core.now &&
            s->repairs_open < MENDS_OPEN && (request = mend_next(s)) != SKY__NONE) {
         sky__request *r = &s->requests.rows[request];
@@ -221,7 +221,7 @@ void sky__mends_feed(sky_session *s) {
 sky_time sky__mends_wake(const sky_session *s) {
     bool more = s->requests.mends_open > 0 && s->repairs_open < MENDS_OPEN &&
                 mend_next(s) != SKY__NONE;
-    sky_time patrol_at = s->patrol_at > 0 && patrols(s) ? s->patrol_at : SKY_TIME_NEVER;
+    sky_time patrol_at = s->patrol_at > 0 && patrol_due(s) ? s->patrol_at : SKY_TIME_NEVER;
     return sky__sooner(more ? s->mend_next : SKY_TIME_NEVER, patrol_at);
 }
 

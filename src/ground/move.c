@@ -95,7 +95,7 @@ static void move_rows(sky_session *s, uint32_t request, sky__move_step step) {
 
 /* What is to be done before the block may go; false when nothing is. While chunks come home from
  * where they were before they count in both. */
-static bool prepare(sky_session *s, uint32_t request, uint32_t block) {
+static bool move_prepare(sky_session *s, uint32_t request, uint32_t block) {
     sky__request *r = &s->requests.rows[request];
     sky__block_row *row = &s->blocks.rows[block];
     bool swept = s->core.config.eviction & SKY_EVICT_SWEEP && !r->of.facts.spare;
@@ -115,7 +115,7 @@ static void move_go(sky_session *s, uint32_t request) {
     move_rows(s, request, MOVE_GOES);
 }
 
-static void go(sky_session *s, uint32_t request, uint32_t block) {
+static void go_to_epoch(sky_session *s, uint32_t request, uint32_t block) {
     sky__request *r = &s->requests.rows[request];
     sky__block_row *row = &s->blocks.rows[block];
     sky_status status = take_epoch(s, r, block, r->ask.at_ms);
@@ -169,8 +169,8 @@ void sky__move_begin(sky_session *s, uint32_t request) {
     if (version != row->version) /* it is another */
         r->move.settled = r->move.missed = false;
     r->state = REQUEST_RUNNING;
-    if (!prepare(s, request, block))
-        go(s, request, block);
+    if (!move_prepare(s, request, block))
+        go_to_epoch(s, request, block);
 }
 
 /* All rows were heard of. */

@@ -44,8 +44,8 @@ static void row_of(uint32_t data, uint32_t place, uint8_t *row) {
 }
 
 /* out = Σ row[i]·pieces[i] */
-static void combine(uint32_t data, uint8_t *row, const uint8_t *const *pieces, size_t bytes,
-                    uint8_t *out) {
+static void combine_pieces(uint32_t data, uint8_t *row, const uint8_t *const *pieces, size_t bytes,
+                           uint8_t *out) {
     uint8_t tables[32 * SKY_STRIPE_PIECES_MAX];
     uint8_t *in[SKY_STRIPE_PIECES_MAX];
     for (uint32_t i = 0; i < data; i++)
@@ -59,7 +59,7 @@ void sky_stripe_parity(uint32_t data, uint32_t which, const uint8_t *const *piec
     uint8_t row[SKY_STRIPE_PIECES_MAX];
     assert(data >= 1 && data + which < SKY_STRIPE_PIECES_MAX);
     row_of(data, data + which, row);
-    combine(data, row, pieces, bytes, out);
+    combine_pieces(data, row, pieces, bytes, out);
 }
 
 /* The rows of the pieces make them from the data; the inverse makes the data from the pieces. */
@@ -72,6 +72,6 @@ bool sky_stripe_rebuild(uint32_t data, uint32_t lost, const uint8_t *const *piec
         row_of(data, at[i], matrix + (size_t)i * data);
     if (gf_invert_matrix(matrix, inverse, (int)data) != 0)
         return false;
-    combine(data, inverse + (size_t)lost * data, pieces, bytes, out);
+    combine_pieces(data, inverse + (size_t)lost * data, pieces, bytes, out);
     return true;
 }

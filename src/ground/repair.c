@@ -63,7 +63,7 @@ static uint32_t data_chunks_of(const sky_session *s, const sky__repair *p) {
     return sky__data_chunks(&s->core, p->of.info.payload_bytes);
 }
 
-static sky__repair *find(sky_session *s, uint32_t request, uint32_t first) {
+static sky__repair *find_repair(sky_session *s, uint32_t request, uint32_t first) {
     for (uint32_t i = 0; i < SKY__REPAIRS_MAX; i++) {
         sky__repair *p = &s->repairs[i];
         if (p->open && p->request == request && p->stripe.first == first)
@@ -100,12 +100,12 @@ static sky__repair *repair_open(sky_session *s, uint32_t request, uint32_t numbe
     return NULL;
 }
 
-static bool hopeless(const sky__repair *p) {
+static bool repair_hopeless(const sky__repair *p) {
     return p->stripe.pieces - p->lost < p->stripe.data;
 }
 
 /* Counts follow the states. */
-static void mark(sky__repair *p, uint32_t place, uint8_t state) {
+static void mark_piece(sky__repair *p, uint32_t place, uint8_t state) {
     const uint8_t was = p->state[place];
     p->unknown -= was == PIECE_UNKNOWN;
     p->asked += (uint32_t)(state == PIECE_ASKED) - (uint32_t)(was == PIECE_ASKED);
@@ -115,7 +115,7 @@ static void mark(sky__repair *p, uint32_t place, uint8_t state) {
 }
 
 static void mark_lost(sky__repair *p, uint32_t place, sky_status status) {
-    mark(p, place, status == SKY_E_IO ? PIECE_SILENT : PIECE_LOST);
+    mark_piece(p, place, status == SKY_E_IO ? PIECE_SILENT : PIECE_LOST);
     p->ops[place] = SKY__NONE;
     p->silent |= status == SKY_E_IO;
 }
@@ -153,7 +153,7 @@ bool sky__repair_begin(sky_session *s, uint32_t op, sky_status status) {
     const sky__request *r = &s->requests.rows[request];
     uint32_t chunks = sky__data_chunks(&s->core, r->of.info.payload_bytes);
     sky_stripe stripe = sky_stripe_of(&s->core.stripes, chunks, o->id.number);
-    sky__repair *p = find(s, request, stripe.first);
+    sky__repair *p = find_repair(s, request, stripe.first);
     if (!p)
         p = repair_open(s, request, o->id.number);
     if (!p) {
@@ -171,7 +171,7 @@ bool sky__repair_begin(sky_session *s, uint32_t op, sky_status status) {
     if (p->state[place] != PIECE_HERE) /* else it was asked for here too, and came */
         mark_lost(p, place, status);
     p->wanted[place] = true;
-    if (hopeless(p)) {
+    if (repair_hopeless(p)) {
         give_up(s, p);
         return true;
     }
@@ -185,7 +185,7 @@ static void take_over(sky_session *s, sky__repair *p, uint32_t op, uint8_t state
     s->scheduler.operations[op].repair = (uint32_t)(p - s->repairs);
     p->ops[place] = op;
     p->wanted[place] = true;
-    mark(p, place, state);
+    mark_piece(p, place, state);
 }
 
 /* A stripe that begins with this unit, and of which the get reads all. */
@@ -200,7 +200,7 @@ static sky__repair *guard_open(sky_session *s, uint32_t op, const sky_stripe *st
     p->guarded = true;
     for (uint32_t i = 0; i < stripe->data; i++) {
         p->wanted[i] = true;
-        mark(p, i, PIECE_ASKED);
+        mark_piece(p, i, PIECE_ASKED);
     }
     return p;
 }
@@ -212,7 +212,7 @@ void sky__repair_guard(sky_session *s, uint32_t op) {
     uint32_t chunks = sky__data_chunks(&s->core,
                                        s->requests.rows[o->request].of.info.payload_bytes);
     sky_stripe stripe = sky_stripe_of(&s->core.stripes, chunks, o->id.number);
-    sky__repair *p = s->repairs_open > 0 ? find(s, o->request, stripe.first) : NULL;
+    sky__repair *p = s->repairs_open > 0 ? find_repair(s, o->request, stripe.first) : NULL;
     if (!p)
         p = guard_open(s, op, &stripe, chunks);
     if (!p || !p->guarded)
@@ -230,13 +230,13 @@ void sky__repair_late(sky_session *s, uint32_t op) {
         uint32_t chunks = sky__data_chunks(&s->core,
                                            s->requests.rows[o->request].of.info.payload_bytes);
         sky_stripe stripe = sky_stripe_of(&s->core.stripes, chunks, o->id.number);
-        p = find(s, o->request, stripe.first);
+        p = find_repair(s, o->request, stripe.first);
         if (!p)
             p = repair_open(s, o->request, o->id.number);
         if (p && p->state[o->id.number - stripe.first] == PIECE_UNKNOWN)
             take_over(s, p, op, PIECE_LATE);
     } else if (p && p->state[o->id.number - p->stripe.first] == PIECE_ASKED) {
-        mark(p, o->id.number - p->stripe.first, PIECE_LATE);
+        mark_piece(p, o->id.number - p->stripe.first, PIECE_LATE);
     }
 }
 
@@ -261,7 +261,7 @@ void sky__repairs_abandon(sky_session *s, uint32_t request) {
 
 /* ---- rebuilding ---- */
 
-static void rebuild(sky_session *s, const sky__repair *p, uint32_t lost, uint8_t *out) {
+static void rebuild_piece(sky_session *s, const sky__repair *p, uint32_t lost, uint8_t *out) {
     const uint8_t *pieces[SKY_STRIPE_PIECES_MAX];
     uint8_t at[SKY_STRIPE_PIECES_MAX];
     uint32_t count = 0;
@@ -338,14 +338,14 @@ static void make_data(sky_session *s, const sky__repair *p, bool mends) {
     bool parity = lost_parity(p), all = parity || mends;
     for (uint32_t i = 0; i < p->stripe.data; i++) {
         if ((all || p->wanted[i]) && p->state[i] != PIECE_HERE)
-            rebuild(s, p, i, piece_at(s, p, i));
+            rebuild_piece(s, p, i, piece_at(s, p, i));
     }
     if (parity)
         make_parity(s, p);
 }
 
 /* Enough pieces are here: rebuild, deliver, and keep what is to be put back. */
-static void complete(sky_session *s, sky__repair *p) {
+static void complete_repair(sky_session *s, sky__repair *p) {
     uint32_t request = p->request;
     bool mends = s->requests.rows[request].work == WORK_MEND;
     uint32_t made = mends;
@@ -377,22 +377,22 @@ void sky__repair_columns(sky_session *s, uint32_t request, uint32_t first,
         if (!(columns->bits[column / 64] >> column % 64 & 1))
             continue;
         p->wanted[i] = true;
-        mark(p, i, PIECE_LOST);
+        mark_piece(p, i, PIECE_LOST);
     }
-    if (hopeless(p))
+    if (repair_hopeless(p))
         give_up(s, p);
 }
 
 void sky__repair_check(sky_session *s, sky__repair *p, uint32_t request) {
     if (p->open && p->request == request && p->have >= p->stripe.data)
-        complete(s, p);
+        complete_repair(s, p);
 }
 
-static void keep(const sky_session *s, sky__repair *p, uint32_t place, const sky_message *m) {
+static void keep_piece(const sky_session *s, sky__repair *p, uint32_t place, const sky_message *m) {
     uint32_t longest = sky__chunk_length(&s->core, p->of.info.payload_bytes, p->stripe.first);
     memset(piece_at(s, p, place) + m->data_bytes, 0, longest - m->data_bytes);
     memcpy(piece_at(s, p, place), m->data, m->data_bytes);
-    mark(p, place, PIECE_HERE); /* it may have been given up, or come before */
+    mark_piece(p, place, PIECE_HERE); /* it may have been given up, or come before */
     p->ops[place] = SKY__NONE;
 }
 
@@ -401,7 +401,7 @@ sky__repair *sky__repair_keep(sky_session *s, uint32_t op, const sky_message *m)
     sky__repair *p = repair_of(s, o);
     if (!p)
         return NULL;
-    keep(s, p, o->id.number - p->stripe.first, m);
+    keep_piece(s, p, o->id.number - p->stripe.first, m);
     p->wanted[o->id.number - p->stripe.first] = false;
     return p;
 }
@@ -413,7 +413,7 @@ static void repair_piece(sky_session *s, uint32_t op, const sky_message *m) {
         return;
     }
     uint32_t request = p->request;
-    keep(s, p, s->scheduler.operations[op].id.number - p->stripe.first, m);
+    keep_piece(s, p, s->scheduler.operations[op].id.number - p->stripe.first, m);
     sky__operation_end(&s->scheduler, op);
     sky__repair_check(s, p, request);
 }
@@ -424,7 +424,7 @@ static void repair_lost(sky_session *s, uint32_t op, sky_status status) {
         mark_lost(p, s->scheduler.operations[op].id.number - p->stripe.first, status);
     }
     sky__operation_end(&s->scheduler, op);
-    if (p && hopeless(p))
+    if (p && repair_hopeless(p))
         give_up(s, p);
 }
 
@@ -446,18 +446,18 @@ bool sky__repair_has_output(const sky_session *s) {
     return false;
 }
 
-static bool ask(sky_session *s, uint32_t repair, sky_datagram *out) {
+static bool ask_piece(sky_session *s, uint32_t repair, sky_datagram *out) {
     sky__repair *p = &s->repairs[repair];
     uint32_t place = 0;
     while (p->state[place] != PIECE_UNKNOWN)
         place++;
-    mark(p, place, PIECE_ASKED);
+    mark_piece(p, place, PIECE_ASKED);
     return sky__send_piece(&s->scheduler, p->request, p->stripe.first + place, repair,
                            &p->ops[place], out);
 }
 
 /* Said once and not listened for: if it is lost, the next get repairs again. */
-static void restore(sky_session *s, sky__repair *p, sky_datagram *out) {
+static void restore_piece(sky_session *s, sky__repair *p, sky_datagram *out) {
     uint32_t place = 0;
     while (!p->wanted[place])
         place++;
@@ -479,9 +479,9 @@ bool sky__repair_output(sky_session *s, sky_datagram *out) {
     for (uint32_t i = 0; i < SKY__REPAIRS_MAX; i++) {
         sky__repair *p = &s->repairs[i];
         if (to_ask(p))
-            return ask(s, i, out);
+            return ask_piece(s, i, out);
         if (p->open && p->request == SKY__NONE) {
-            restore(s, p, out);
+            restore_piece(s, p, out);
             return true;
         }
     }

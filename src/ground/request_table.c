@@ -49,7 +49,7 @@ void sky__requests_free(sky__request_table *t, uint32_t request) {
 
 /* ---- lists ---- */
 
-static void append(sky__request_table *t, sky__list *list, uint32_t request) {
+static void list_append(sky__request_table *t, sky__list *list, uint32_t request) {
     t->rows[request].next = SKY__NONE;
     if (list->last == SKY__NONE)
         list->first = request;
@@ -73,7 +73,7 @@ static sky__list *list_of(sky__request_table *t, const sky__request *r, sky__wor
 void sky__requests_line_up(sky__request_table *t, uint32_t request) {
     sky__request *r = &t->rows[request];
     r->listed = true;
-    append(t, list_of(t, r, r->work), request);
+    list_append(t, list_of(t, r, r->work), request);
 }
 
 void sky__requests_stand_down(sky__request_table *t, uint32_t request) {
@@ -108,7 +108,7 @@ void sky__requests_work(sky__request_table *t, uint32_t request, sky__work work,
 
 void sky__requests_done(sky__request_table *t, uint32_t request) {
     t->rows[request].state = REQUEST_DONE;
-    append(t, &t->done, request);
+    list_append(t, &t->done, request);
 }
 
 uint32_t sky__requests_put_of(const sky__request_table *t, const sky_key *key) {

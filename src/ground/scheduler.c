@@ -235,7 +235,7 @@ static uint32_t operation_begin(sky__scheduler *q, uint32_t request, const sky__
     return op;
 }
 
-static bool skips(sky__scheduler *q, const sky__operation *o, bool given_up) {
+static bool skips_unit(sky__scheduler *q, const sky__operation *o, bool given_up) {
     const sky__client *client = sky__client_of(q, o);
     return client->skipped && (given_up || sky__is_silent(q, o->to)) &&
            client->skipped(q->session, o);
@@ -247,7 +247,7 @@ static bool operation_try(sky__scheduler *q, uint32_t op, sky_datagram *out) {
     uint32_t request = o->request;
     bool reads = sky__client_of(q, o)->reads;
     if (!sky__may_ask(q, o->to, !reads)) {
-        if (skips(q, o, false)) {
+        if (skips_unit(q, o, false)) {
             sky__operation_done(q, op);
             return false;
         }
@@ -390,7 +390,7 @@ static void take_wrong(sky__scheduler *q, uint32_t op, const sky_message *m) {
 }
 
 /* Is it an answer of the kind an operation waits for, about the right thing? */
-static bool answers(const sky__scheduler *q, uint32_t op, const sky_message *m) {
+static bool answers_operation(const sky__scheduler *q, uint32_t op, const sky_message *m) {
     const sky__operation *o = &q->operations[op];
     const sky__client *client = sky__client_of(q, o);
     bool any = m->type == SKY_WIRE_CHUNK || m->type == SKY_WIRE_SET_ACK ||
@@ -424,7 +424,7 @@ static uint32_t named_operation(const sky__scheduler *q, const sky_message *m) {
 static bool is_answer(const sky__scheduler *q, uint32_t op, const sky_message *m) {
     const sky__operation *o = &q->operations[op];
     bool stranger = is_current(q, op, m) && !sky_satellite_equal(q->from, o->to);
-    return !o->parked && !stranger && answers(q, op, m);
+    return !o->parked && !stranger && answers_operation(q, op, m);
 }
 
 static void take_answer(sky__scheduler *q, uint32_t op, const sky_message *m) {
@@ -470,7 +470,7 @@ bool sky__scheduler_input(sky__scheduler *q, const sky_datagram *in, sky_message
 }
 
 /* No answer came: ask again, at the place that the chunk has by now. */
-static void expire(sky__scheduler *q, uint32_t op) {
+static void expire_operation(sky__scheduler *q, uint32_t op) {
     sky__operation *o = &q->operations[op];
     const sky__client *client = sky__client_of(q, o);
     q->core->stat.retries++;
@@ -478,7 +478,7 @@ static void expire(sky__scheduler *q, uint32_t op) {
     sky__unanswered(q, o);
     o->unanswered++;
     bool given_up = sky__is_given_up(q, o);
-    if (skips(q, o, given_up)) {
+    if (skips_unit(q, o, given_up)) {
         sky__operation_done(q, op);
         return;
     }
@@ -506,7 +506,7 @@ void sky__scheduler_expire(sky__scheduler *q) {
             continue;
         sky_time next = o->deadline <= now ? sky__undecided_until(q, now, o) : o->deadline;
         if (next <= now)
-            expire(q, op);
+            expire_operation(q, op);
         else if (next < earliest)
             earliest = next;
     }

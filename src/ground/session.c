@@ -161,7 +161,7 @@ void sky_session_destroy(sky_session *s) {
 
 /* ---- requests that end ---- */
 
-static bool reads(const sky__request *r) {
+static bool request_reads(const sky__request *r) {
     return (r->ask.op == SKY_OP_GET || r->ask.op == SKY_OP_HAS || r->ask.op == SKY_OP_REMOVE) &&
            !r->ask.stat && !r->ask.probe;
 }
@@ -169,7 +169,7 @@ static bool reads(const sky__request *r) {
 void sky__request_finish(sky_session *s, uint32_t request, sky_status status, uint64_t bytes) {
     sky__request *r = &s->requests.rows[request];
     sky_op op = r->ask.op;
-    if (status == SKY_E_IO && (reads(r) || r->ask.conditional)) /* it may be there */
+    if (status == SKY_E_IO && (request_reads(r) || r->ask.conditional)) /* it may be there */
         status = SKY_E_UNAVAILABLE;
     sky__operations_abandon(&s->scheduler, request);
     sky__repairs_abandon(s, request);
@@ -209,7 +209,7 @@ bool sky_session_result(sky_session *s, sky_result *out) {
 
 /* ---- requests that begin ---- */
 
-static sky_status pin(sky_session *s, uint32_t block, bool pinned) {
+static sky_status pin_block(sky_session *s, uint32_t block, bool pinned) {
     sky__block_row *row = &s->blocks.rows[block];
     bool changes = pinned != row->pinned;
     sky_status status = SKY_OK;
@@ -259,7 +259,7 @@ static void remove_found(sky_session *s, uint32_t request) {
 }
 
 /* What the index alone answers. */
-static void answer(sky_session *s, uint32_t request, uint32_t block) {
+static void answer_from_index(sky_session *s, uint32_t request, uint32_t block) {
     sky__request *r = &s->requests.rows[request];
     r->of = sky__blocks_subject(&s->blocks, block);
     r->head_version = s->blocks.rows[block].head_version;
@@ -273,7 +273,7 @@ static void answer(sky_session *s, uint32_t request, uint32_t block) {
         remove_found(s, request);
         return;
     } else
-        status = pin(s, block, r->ask.op == SKY_OP_PIN);
+        status = pin_block(s, block, r->ask.op == SKY_OP_PIN);
     if (status == SKY_OK && r->ask.op != SKY_OP_HAS && s->core.config.sealed)
         sky__tell_begin(s, request);
     else
@@ -290,7 +290,7 @@ void sky__request_found(sky_session *s, uint32_t request) {
     else if (r->ask.op == SKY_OP_PREFETCH)
         sky__move_begin(s, request);
     else
-        answer(s, request, block);
+        answer_from_index(s, request, block);
 }
 
 /* Another ground may have replaced what the index knows, or removed it. Without a head in the sky
@@ -303,7 +303,7 @@ static bool may_be_outdated(const sky_session *s, const sky__request *r) {
            !SKY_BUG("name-believed", 1);
 }
 
-static void find(sky_session *s, uint32_t request) {
+static void find_block(sky_session *s, uint32_t request) {
     const sky__request *r = &s->requests.rows[request];
     bool known = !r->ask.chain &&
                  sky__blocks_find(&s->blocks, r->ask.wall_ms, &r->ask.key) != SKY_BLOCK_NONE;
@@ -341,7 +341,7 @@ static void probe_begin(sky_session *s, uint32_t request) {
     sky__requests_work(&s->requests, request, WORK_PROBE, 0, 0);
 }
 
-static sky_status begin(sky_session *s, const sky_request *ask, bool own) {
+static sky_status begin_request(sky_session *s, const sky_request *ask, bool own) {
     uint32_t request = sky__requests_take(&s->requests, ask, own);
     if (request == SKY__NONE)
         return SKY_E_BUSY;
@@ -367,7 +367,7 @@ static sky_status begin(sky_session *s, const sky_request *ask, bool own) {
     case SKY_OP_REMOVE:
     case SKY_OP_PIN:
     case SKY_OP_UNPIN:
-        find(s, request);
+        find_block(s, request);
         break;
     default:
         sky__request_finish(s, request, SKY_E_UNSUPPORTED, 0);
@@ -377,7 +377,7 @@ static sky_status begin(sky_session *s, const sky_request *ask, bool own) {
 
 sky_status sky_session_submit(sky_session *s, sky_time now, const sky_request *ask) {
     s->core.now = now;
-    return begin(s, ask, false);
+    return begin_request(s, ask, false);
 }
 
 void sky_session_link_set(sky_session *s, uint64_t bits_s) {
@@ -385,7 +385,7 @@ void sky_session_link_set(sky_session *s, uint64_t bits_s) {
 }
 
 void sky__submit_own(sky_session *s, const sky_request *ask) {
-    (void)begin(s, ask, true);
+    (void)begin_request(s, ask, true);
 }
 
 /* ---- input ---- */
@@ -455,7 +455,7 @@ static bool send_command(sky_session *s, sky_datagram *out) {
     return true;
 }
 
-static bool perform(sky_session *s, action what, sky_datagram *out) {
+static bool perform_action(sky_session *s, action what, sky_datagram *out) {
     uint32_t put = s->requests.storing.first;
     switch (what) {
     case SEND_COMMAND:
@@ -484,7 +484,7 @@ bool sky_session_output(sky_session *s, sky_time now, sky_datagram *out) {
         sky__repairs_unpark(s);
     sky__mends_feed(s);
     while (!sent && (what = next_action(s, &at)) != SEND_NOTHING && at <= now)
-        sent = perform(s, what, out);
+        sent = perform_action(s, what, out);
     sky__note_blocked(&s->scheduler);
     return sent;
 }

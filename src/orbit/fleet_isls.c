@@ -30,7 +30,7 @@ static bool read_two(const char *line, size_t bytes, uint32_t count, uint32_t *a
     return true;
 }
 
-static const char *take(isls *l, uint32_t from, uint8_t which) {
+static const char *take_way(isls *l, uint32_t from, uint8_t which) {
     if (l->lasers[from] & which)
         return "the laser is there twice";
     l->lasers[from] |= which;
@@ -40,8 +40,8 @@ static const char *take(isls *l, uint32_t from, uint8_t which) {
 static const char *take_within(isls *l, uint32_t a, uint32_t b) {
     uint32_t steps = b - a;
     if (steps == 1)
-        return take(l, a, SKY__LASER_AHEAD);
-    return steps == l->slots - 1 ? take(l, b, SKY__LASER_AHEAD)
+        return take_way(l, a, SKY__LASER_AHEAD);
+    return steps == l->slots - 1 ? take_way(l, b, SKY__LASER_AHEAD)
                                  : "satellites of one plane that are not next to each other";
 }
 
@@ -51,7 +51,7 @@ static const char *take_between(isls *l, uint32_t from, uint32_t to) {
         return "goes as many slots on as no laser before it: only a +GRID is read";
     l->offset_known = true;
     l->offset = offset;
-    return take(l, from, SKY__LASER_BESIDE);
+    return take_way(l, from, SKY__LASER_BESIDE);
 }
 
 /* NULL, or what is wrong with a laser between a and b, a < b. */

@@ -101,7 +101,7 @@ bool sky_chunk_place_before(const sky_constellation *c, const sky_turning *t,
 
 /* ---- the frame ---- */
 
-static uint32_t step(uint32_t from, uint32_t offset, uint32_t count) {
+static uint32_t step_ring(uint32_t from, uint32_t offset, uint32_t count) {
     return (from - 1 + offset) % count + 1;
 }
 
@@ -125,7 +125,7 @@ static bool is_beyond(const sky_frame *f, sky_satellite from, sky_satellite s) {
             sky__ring_distance(from.slot, s.slot, f->constellation.slots) > p->window_slots / 2);
 }
 
-static void measure(sky_frame *f) {
+static void measure_frame(sky_frame *f) {
     const sky_constellation *c = &f->constellation;
     const sky_satellite origin = {1, 1};
     double light_km_s = c->light_km_s > 0 ? c->light_km_s : 299792.458;
@@ -201,7 +201,7 @@ sky_status sky_frame_init(sky_frame *f, const sky_constellation *constellation,
         sky_frame_deinit(&made);
         return status;
     }
-    measure(&made);
+    measure_frame(&made);
     *f = made;
     return SKY_OK;
 }
@@ -268,7 +268,7 @@ sky_satellite sky_frame_access(const sky_frame *f, uint64_t turns) {
 }
 
 /* Steps from b to a on a ring of `count`, the shorter way. */
-static int64_t shortest(uint32_t a, uint32_t b, uint32_t count) {
+static int64_t shortest_steps(uint32_t a, uint32_t b, uint32_t count) {
     int64_t ahead = (a + count - b) % count;
     return ahead > count / 2 ? ahead - count : ahead;
 }
@@ -278,11 +278,11 @@ sky_satellite sky_frame_first(const sky_frame *f, sky_satellite centre, uint32_t
     sky_satellite s = f->servers[server - 1];
     s.slot = SKY_BUG("window-off", 1) ? s.slot % c->slots + 1 : s.slot;
     if (f->physical)
-        return sky__untwist(c, centre.plane + shortest(s.plane, f->centre.plane, c->planes),
-                            centre.slot + shortest(s.slot, f->centre.slot, c->slots));
+        return sky__untwist(c, centre.plane + shortest_steps(s.plane, f->centre.plane, c->planes),
+                            centre.slot + shortest_steps(s.slot, f->centre.slot, c->slots));
     return (sky_satellite){
-        step(centre.plane, s.plane + c->planes - f->centre.plane, c->planes),
-        step(centre.slot, s.slot + c->slots - f->centre.slot, c->slots),
+        step_ring(centre.plane, s.plane + c->planes - f->centre.plane, c->planes),
+        step_ring(centre.slot, s.slot + c->slots - f->centre.slot, c->slots),
     };
 }
 
@@ -309,7 +309,7 @@ uint32_t sky_frame_heads_max(const sky_frame *f) {
 }
 
 /* 0, 1, -1, 2, -2, ... as a step round a ring. */
-static uint32_t sideways(uint32_t nth, uint32_t ring) {
+static uint32_t sideways_step(uint32_t nth, uint32_t ring) {
     uint32_t step_out = (nth + 1) / 2;
     return nth % 2 ? step_out : (ring - step_out) % ring;
 }
@@ -321,9 +321,10 @@ sky_satellite sky_frame_head(const sky_frame *f, uint32_t copy) {
     sky_satellite at = f->centre;
     uint32_t abreast = heads_abreast(f);
     if (copy < abreast)
-        at.plane = (at.plane - 1 + sideways(copy, c->planes)) % c->planes + 1;
+        at.plane = (at.plane - 1 + sideways_step(copy, c->planes)) % c->planes + 1;
     else
-        at.slot = (at.slot - 1 + HEADS_APART * sideways(copy - abreast + 1, c->slots)) % c->slots +
+        at.slot = (at.slot - 1 + HEADS_APART * sideways_step(copy - abreast + 1, c->slots)) %
+                      c->slots +
                   1;
     return at;
 }
@@ -381,7 +382,7 @@ static sky_time physical_ground_ns_max(const sky_frame *f) {
 }
 
 /* Where a block waits anywhere in the sky. */
-static sky_time farthest(const sky_time *ns, uint32_t count) {
+static sky_time farthest_ns(const sky_time *ns, uint32_t count) {
     sky_time most = 0;
     for (uint32_t i = 0; i < count; i++)
         most = ns[i] > most ? ns[i] : most;
@@ -396,11 +397,11 @@ sky_time sky_frame_ground_ns_max(const sky_frame *f) {
     uint32_t reach = f->placement.window_slots / 2;
     sky_time most = 0;
     if (sky_strategy_row_of(f->placement.strategy)->foresees || f->elsewhere)
-        return farthest(f->ground_ns, f->satellite_count);
+        return farthest_ns(f->ground_ns, f->satellite_count);
     for (uint32_t i = 0; i < f->placement.servers; i++) {
         sky_satellite s = f->servers[i];
         if (sky_strategy_row_of(f->placement.strategy)->migrates)
-            s.slot = step(f->centre.slot, reach % c->slots, c->slots);
+            s.slot = step_ring(f->centre.slot, reach % c->slots, c->slots);
         sky_time ns = f->ground_ns[offset_index(f, f->centre, s)];
         most = ns > most ? ns : most;
     }
@@ -411,7 +412,7 @@ sky_time sky_frame_link_ns_max(const sky_frame *f) {
     if (f->physical)
         return sky__true_link_ns_max(f->physical);
     if (sky_strategy_row_of(f->placement.strategy)->foresees)
-        return farthest(f->links_ns, f->satellite_count);
+        return farthest_ns(f->links_ns, f->satellite_count);
     uint32_t steps = f->placement.window_slots; /* a chunk moves at most one window to the west */
     sky_time most = 0;
     for (uint32_t i = 0; i <= steps && i < f->constellation.slots; i++)

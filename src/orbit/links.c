@@ -44,18 +44,18 @@ int32_t sky_fleet_link_offset(const sky_fleet *f) {
     return f->members ? f->link_offset : sky_link_offset(&f->shell);
 }
 
-static double dot(sky_vector a, sky_vector b) {
+static double dot_product(sky_vector a, sky_vector b) {
     return a.x * b.x + a.y * b.y + a.z * b.z;
 }
 
 /* How near the line between two satellites comes to the centre of the Earth. */
 static double closest_km(sky_vector a, sky_vector b) {
     sky_vector way = {b.x - a.x, b.y - a.y, b.z - a.z};
-    double length2 = dot(way, way);
-    double along = length2 > 0 ? -dot(a, way) / length2 : 0;
+    double length2 = dot_product(way, way);
+    double along = length2 > 0 ? -dot_product(a, way) / length2 : 0;
     along = along < 0 ? 0 : along > 1 ? 1 : along;
     sky_vector near = {a.x + along * way.x, a.y + along * way.y, a.z + along * way.z};
-    return sqrt(dot(near, near));
+    return sqrt(dot_product(near, near));
 }
 
 static sky_laser make_link(const sky_fleet *f, int64_t ms, double grazing_km, sky_satellite from,
@@ -120,7 +120,7 @@ typedef struct {
 } search;
 
 /* One direction; false: a fleet's satellite has no more than four links. */
-static bool join(search *s, uint32_t from, uint32_t to, double km) {
+static bool join_link(search *s, uint32_t from, uint32_t to, double km) {
     edge *e = &s->edges[(size_t)from * DEGREE_MAX];
     int i = 0;
     while (i < DEGREE_MAX && e[i].to != NOBODY)
@@ -135,22 +135,22 @@ static bool join(search *s, uint32_t from, uint32_t to, double km) {
 static bool join_both(search *s, const sky_laser *l, uint32_t count) {
     if (l->from >= count || l->to >= count)
         return false;
-    return !l->up ||
-           (l->km >= 0 && join(s, l->from, l->to, l->km) && join(s, l->to, l->from, l->km));
+    return !l->up || (l->km >= 0 && join_link(s, l->from, l->to, l->km) &&
+                      join_link(s, l->to, l->from, l->km));
 }
 
-static void put(search *s, uint32_t place, uint32_t satellite) {
+static void heap_put(search *s, uint32_t place, uint32_t satellite) {
     s->heap[place] = satellite;
     s->at[satellite] = place;
 }
 
-static void rise(search *s, uint32_t satellite) {
+static void heap_rise(search *s, uint32_t satellite) {
     uint32_t i = s->at[satellite];
     while (i > 0 && s->km[satellite] < s->km[s->heap[(i - 1) / 2]]) {
-        put(s, i, s->heap[(i - 1) / 2]);
+        heap_put(s, i, s->heap[(i - 1) / 2]);
         i = (i - 1) / 2;
     }
-    put(s, i, satellite);
+    heap_put(s, i, satellite);
 }
 
 static uint32_t take_nearest(search *s) {
@@ -166,15 +166,15 @@ static uint32_t take_nearest(search *s) {
             child++;
         if (s->km[s->heap[child]] >= s->km[last])
             break;
-        put(s, i, s->heap[child]);
+        heap_put(s, i, s->heap[child]);
         i = child;
     }
     if (s->heap_count > 0 && last != nearest)
-        put(s, i, last);
+        heap_put(s, i, last);
     return nearest;
 }
 
-static void reach(search *s, uint32_t from, uint32_t *before) {
+static void reach_from(search *s, uint32_t from, uint32_t *before) {
     for (int i = 0; i < DEGREE_MAX; i++) {
         edge e = s->edges[(size_t)from * DEGREE_MAX + (size_t)i];
         if (e.to == NOBODY || s->km[from] + e.km >= s->km[e.to])
@@ -185,7 +185,7 @@ static void reach(search *s, uint32_t from, uint32_t *before) {
         }
         s->km[e.to] = s->km[from] + e.km;
         before[e.to] = from;
-        rise(s, e.to);
+        heap_rise(s, e.to);
     }
 }
 
@@ -219,7 +219,7 @@ sky_status sky_fleet_routes(const sky_fleet *f, const sky_laser *links, size_t l
     s.at[from] = 0;
     s.heap_count = 1;
     while (s.heap_count > 0)
-        reach(&s, take_nearest(&s), before);
+        reach_from(&s, take_nearest(&s), before);
     status = SKY_OK;
 cleanup:
     free(s.edges);

@@ -150,13 +150,13 @@ typedef struct {
     uint8_t *reached; /* one bit a satellite */
 } flood;
 
-static bool before(const candidate *a, const candidate *b) {
+static bool candidate_before(const candidate *a, const candidate *b) {
     return a->cost < b->cost || (a->cost == b->cost && a->order < b->order);
 }
 
 static void heap_push(flood *f, candidate c) {
     size_t i = f->heap_count++;
-    while (i > 0 && before(&c, &f->heap[(i - 1) / 2])) {
+    while (i > 0 && candidate_before(&c, &f->heap[(i - 1) / 2])) {
         f->heap[i] = f->heap[(i - 1) / 2];
         i = (i - 1) / 2;
     }
@@ -171,9 +171,9 @@ static candidate heap_pop(flood *f) {
         size_t child = 2 * i + 1;
         if (child >= f->heap_count)
             break;
-        if (child + 1 < f->heap_count && before(&f->heap[child + 1], &f->heap[child]))
+        if (child + 1 < f->heap_count && candidate_before(&f->heap[child + 1], &f->heap[child]))
             child++;
-        if (!before(&f->heap[child], &last))
+        if (!candidate_before(&f->heap[child], &last))
             break;
         f->heap[i] = f->heap[child];
         i = child;
@@ -203,7 +203,7 @@ static double path_cost(const flood *f, sky_satellite s) {
     return slots_out(f, s) * p->weight_intra + planes_out(f, s) * p->weight_inter;
 }
 
-static void reach(flood *f, sky_satellite s) {
+static void flood_reach(flood *f, sky_satellite s) {
     uint32_t bit = (s.plane - 1) * f->sky->slots + (s.slot - 1);
     if (f->reached[bit / 8] & (1u << bit % 8))
         return;
@@ -226,7 +226,7 @@ static void reach_outward(flood *f, sky_satellite from) {
     uint32_t out = planes_out(f, from) + slots_out(f, from);
     for (size_t i = 0; i < 4; i++) {
         if (planes_out(f, links[i]) + slots_out(f, links[i]) > out && in_window(f, links[i]))
-            reach(f, links[i]);
+            flood_reach(f, links[i]);
     }
 }
 
@@ -245,7 +245,7 @@ static sky_status place_flood(const sky_constellation *c, const sky_placement *p
         status = SKY_E_NOMEM;
         goto cleanup;
     }
-    reach(&f, centre);
+    flood_reach(&f, centre);
     for (uint32_t i = 0; i < p->servers; i++) {
         assert(f.heap_count > f.heap_first); /* a resolved placement fits */
         out[i] = f.even ? f.heap[f.heap_first++].at : heap_pop(&f).at;
@@ -336,7 +336,7 @@ sky_satellite sky_place_shifted(const sky_constellation *c, const sky_placement 
                            sky__ring_step(overhead.slot, today - reach_slots, c->slots)};
 }
 
-static int64_t modulo(int64_t a, int64_t n) {
+static int64_t floor_modulo(int64_t a, int64_t n) {
     int64_t rest = a % n;
     return rest < 0 ? rest + n : rest;
 }
@@ -346,7 +346,7 @@ static int64_t modulo(int64_t a, int64_t n) {
 static void offset_of(const sky_constellation *c, sky_satellite from, sky_satellite to,
                       int64_t *planes, int64_t *slots) {
     int64_t ring = c->planes;
-    *planes = modulo((int64_t)to.plane - from.plane + ring / 2, ring) - ring / 2;
+    *planes = floor_modulo((int64_t)to.plane - from.plane + ring / 2, ring) - ring / 2;
     sky_satellite beside = sky__untwist(c, (int64_t)from.plane + *planes, from.slot);
     *slots = (int64_t)to.slot - beside.slot;
 }
@@ -363,9 +363,9 @@ sky_satellite sky_place_stepped(const sky_constellation *c, const sky_placement 
         return first;
     int64_t height = p->window_planes, width = p->window_slots, row, column;
     offset_of(c, centre, first, &row, &column);
-    column = modulo(column + width / 2, c->slots);
-    row = modulo(row + height / 2 - planes, height);
-    column = modulo(column - slots, width);
+    column = floor_modulo(column + width / 2, c->slots);
+    row = floor_modulo(row + height / 2 - planes, height);
+    column = floor_modulo(column - slots, width);
     return sky__untwist(c, (int64_t)centre.plane + planes - height / 2 + row,
                         (int64_t)centre.slot + slots - width / 2 + column);
 }

@@ -12,7 +12,7 @@
 /* ---- greeting ---- */
 
 /* Errors: SKY_E_CANCELLED (the server stops); others: it is none of ours */
-static sky_status greet(sky__peer_connection *c, sky_time until, sky_peer_secrets *secrets) {
+static sky_status greet_client(sky__peer_connection *c, sky_time until, sky_peer_secrets *secrets) {
     const sky_peer_server *s = c->server;
     const sky_peer_rules rules = {s->keys, s->key_count, s->plain};
     uint8_t hello[SKY_PEER_HELLO_BYTES], answer[SKY_PEER_HELLO_BYTES], chance[32];
@@ -29,7 +29,7 @@ static sky_status greet(sky__peer_connection *c, sky_time until, sky_peer_secret
 
 static sky_status open_link(sky__peer_connection *c, sky_time until) {
     sky_peer_secrets secrets = {0};
-    sky_status status = greet(c, until, &secrets);
+    sky_status status = greet_client(c, until, &secrets);
     if (status == SKY_OK)
         status = sky_peer_link_create(c->server->transport, c->fd, false, &secrets, &c->link);
     explicit_bzero(&secrets, sizeof secrets);
@@ -93,15 +93,15 @@ static sky_status take_frame(void *self, const uint8_t *data, size_t bytes) {
     }
 }
 
-static uint64_t expected(void *self) {
+static uint64_t bytes_expected(void *self) {
     return sky__peer_coming(self);
 }
 
-static uint32_t place(void *self, size_t bytes, sky_span *spans) {
+static uint32_t place_bytes(void *self, size_t bytes, sky_span *spans) {
     return sky__peer_coming_place(self, bytes, spans);
 }
 
-static void placed(void *self, size_t bytes) {
+static void bytes_placed(void *self, size_t bytes) {
     sky__peer_connection *c = self;
     c->coming_at += bytes;
 }
@@ -124,12 +124,12 @@ static sky_status send_all(sky__peer_connection *c) {
 }
 
 /* SKY_MISS: nothing to do now. */
-static sky_status receive(sky__peer_connection *c) {
+static sky_status receive_records(sky__peer_connection *c) {
     const sky_peer_sink sink = {.self = c,
-                                .expected = expected,
+                                .expected = bytes_expected,
                                 .frame = take_frame,
-                                .place = place,
-                                .placed = placed,
+                                .place = place_bytes,
+                                .placed = bytes_placed,
                                 .piece = take_piece};
     if (!sky__peer_find_room(c))
         return SKY_MISS;
@@ -140,7 +140,7 @@ static sky_status receive(sky__peer_connection *c) {
 }
 
 /* Until when it may go on without a byte; sets c->why when that is over. */
-static sky_time patience(sky__peer_connection *c, sky_time greet_by, uint64_t *moved_before) {
+static sky_time patience_until(sky__peer_connection *c, sky_time greet_by, uint64_t *moved_before) {
     sky_time now = sky_now();
     uint64_t moved = sky_peer_link_moved(c->link);
     if (moved != *moved_before || c->waits_for_room)
@@ -155,7 +155,7 @@ static sky_time patience(sky__peer_connection *c, sky_time greet_by, uint64_t *m
 }
 
 /* False: the client has gone, which nothing else would tell of while nothing is read or sent. */
-static bool wait(sky__peer_connection *c, bool writes, sky_time until) {
+static bool wait_for_client(sky__peer_connection *c, bool writes, sky_time until) {
     const bool none[] = {false, false, false};
     const int fds[] = {c->event, c->watch, c->server->stop};
     bool ready[3], reads = !c->waits_for_room;
@@ -170,14 +170,14 @@ static bool wait(sky__peer_connection *c, bool writes, sky_time until) {
     return reads || writes || !ready[1];
 }
 
-static bool stopping(const sky__peer_connection *c) {
+static bool server_stopping(const sky__peer_connection *c) {
     return sky_poll(&c->server->stop, 1, 0) != 0;
 }
 
 sky_status sky__peer_step(sky__peer_connection *c, bool *unsent) {
     sky_event_clear(c->event);
     sky__peer_collect(c);
-    sky_status got = receive(c);
+    sky_status got = receive_records(c);
     if (got != SKY_OK && got != SKY_MISS)
         return got;
     sky_status sent = send_all(c);
@@ -185,18 +185,18 @@ sky_status sky__peer_step(sky__peer_connection *c, bool *unsent) {
     return sent == SKY_E_IO ? SKY_E_IO : got;
 }
 
-static void serve(sky__peer_connection *c, sky_time greet_by) {
+static void serve_client(sky__peer_connection *c, sky_time greet_by) {
     uint64_t moved = 0;
     bool unsent;
     c->moved_at = sky_now();
-    while (!stopping(c)) {
+    while (!server_stopping(c)) {
         sky_status status = sky__peer_step(c, &unsent);
         if (status != SKY_OK && status != SKY_MISS)
             return;
-        sky_time until = patience(c, greet_by, &moved);
+        sky_time until = patience_until(c, greet_by, &moved);
         if (c->why)
             return;
-        if (status == SKY_MISS && !wait(c, unsent, until))
+        if (status == SKY_MISS && !wait_for_client(c, unsent, until))
             return;
     }
 }
@@ -206,9 +206,9 @@ void *sky__peer_connection_body(void *argument) {
     sky_time greet_by = sky_now() + c->server->hello_ns;
     sky_status status = open_link(c, greet_by);
     if (status == SKY_OK)
-        serve(c, greet_by);
+        serve_client(c, greet_by);
     sky__peer_runs_end(c);
-    bool denied = !c->ready && !stopping(c);
+    bool denied = !c->ready && !server_stopping(c);
     sky_peer_link_destroy(c->link);
     sky_local_close(c->watch);
     sky_event_close(c->event);

@@ -300,7 +300,7 @@ static void make_result(const sky__peer_run *run, uint32_t n, sky_peer_result *o
     out->status = status;
 }
 
-static bool announce(sky__peer_connection *c, const sky__peer_run *run) {
+static bool announce_run(sky__peer_connection *c, const sky__peer_run *run) {
     sky_peer_frame *f = c->frame;
     f->kind = SKY_PEER_DONE;
     f->id = run->id;
@@ -338,7 +338,7 @@ static bool send_piece(sky__peer_connection *c, const sky__peer_run *run) {
     return sent;
 }
 
-static bool tell(sky__peer_connection *c) {
+static bool tell_runs(sky__peer_connection *c) {
     sky_peer_frame *f = c->frame;
     sky_cache *cache = c->server->cache;
     size_t text_bytes = 0;
@@ -381,8 +381,8 @@ static bool answer_step(sky__peer_connection *c) {
     if (c->announced)
         return send_piece(c, c->first);
     if (c->asked)
-        return tell(c);
-    if (!c->first || !announce(c, c->first))
+        return tell_runs(c);
+    if (!c->first || !announce_run(c, c->first))
         return false;
     c->announced = true;
     c->sending_n = 0;

@@ -20,8 +20,8 @@
 /* ---- counts, the log ---- */
 
 /* With the mutex held. A flood of bad connections is no flood of lines. */
-static void complain(sky_peer_server *s, const sky__peer_connection *c, const char *what,
-                     const char *why) {
+static void log_complaint(sky_peer_server *s, const sky__peer_connection *c, const char *what,
+                          const char *why) {
     sky_time now = sky_now();
     if (now >= s->complain_at) {
         s->complain_at = now + SKY_SECONDS(1);
@@ -54,7 +54,7 @@ void sky__peer_note_end(sky__peer_connection *c, bool denied, const char *why) {
     s->stat.denied += denied;
     s->stat.disconnected += !denied && why;
     if (why)
-        complain(s, c, denied ? "denied" : "disconnected", why);
+        log_complaint(s, c, denied ? "denied" : "disconnected", why);
     c->over = true;
     sky_mutex_unlock(&s->mutex);
 }
@@ -137,7 +137,7 @@ static sky__peer_connection *find_place(sky_peer_server *s) {
     return NULL;
 }
 
-static void refuse(const sky_peer_server *s, int fd) {
+static void refuse_client(const sky_peer_server *s, int fd) {
     uint8_t answer[SKY_PEER_HELLO_BYTES];
     const sky_span span = {answer, sizeof answer};
     size_t sent;
@@ -176,10 +176,10 @@ static void accept_one(sky_peer_server *s, sky_time *accept_at) {
     s->stat.refused += !open;
     sky_mutex_unlock(&s->mutex);
     if (!open)
-        refuse(s, fd);
+        refuse_client(s, fd);
 }
 
-static void *body(void *argument) {
+static void *accept_clients(void *argument) {
     sky_peer_server *s = argument;
     sky_time accept_at = 0;
     for (;;) {
@@ -227,7 +227,7 @@ static sky_status start_listening(const sky_peer_options *o, sky_peer_server *s,
     return SKY_OK;
 }
 
-static sky_status check(sky_cache *cache, const sky_peer_options *o, sky_error *error) {
+static sky_status check_options(sky_cache *cache, const sky_peer_options *o, sky_error *error) {
     sky_tier_stat nearest;
     if (!cache || !o || o->struct_bytes != sizeof *o || !o->address ||
         (o->key_count && !o->key_paths))
@@ -256,8 +256,8 @@ static void choose_tiers(sky_peer_server *s) {
     }
 }
 
-static sky_status start(sky_cache *cache, const sky_peer_options *o, sky_peer_server *s,
-                        sky_error *error) {
+static sky_status start_server(sky_cache *cache, const sky_peer_options *o, sky_peer_server *s,
+                               sky_error *error) {
     s->transport = sky_peer_transport_find(o->transport);
     if (!s->transport)
         return sky_fail(error, SKY_E_UNSUPPORTED, "this build has no transport %.100s",
@@ -273,13 +273,13 @@ static sky_status start(sky_cache *cache, const sky_peer_options *o, sky_peer_se
         return status;
     status = sky_event_create(&s->stop);
     if (status == SKY_OK)
-        status = sky_thread_start(&s->thread, "skymem-peers", body, s);
+        status = sky_thread_start(&s->thread, "skymem-peers", accept_clients, s);
     return status == SKY_OK ? status : sky_fail(error, status, "no thread for peers");
 }
 
 sky_status sky_peer_serve(sky_cache *cache, const sky_peer_options *options, sky_peer_server **out,
                           sky_error *error) {
-    sky_status status = check(cache, options, error);
+    sky_status status = check_options(cache, options, error);
     if (status != SKY_OK || !out)
         return status != SKY_OK ? status : SKY_E_PARAM;
     sky_peer_server *s = calloc(1, sizeof *s);
@@ -297,7 +297,7 @@ sky_status sky_peer_serve(sky_cache *cache, const sky_peer_options *options, sky
     for (size_t i = 0; i < SKY_PEER_CONNECTIONS_MAX; i++)
         s->places[i].fd = -1;
     sky_mutex_init(&s->mutex);
-    status = start(cache, options, s, error);
+    status = start_server(cache, options, s, error);
     if (status != SKY_OK) {
         sky_peer_stop(s);
         return status;

@@ -38,7 +38,7 @@ bool sky__copied(const slot *s) {
     return s->facts.copies > 1;
 }
 
-static bool mends(const sky_node *n) {
+static bool node_mends(const sky_node *n) {
     return n->config->mend_period_ns > 0 && n->config->frame && n->copied_count > 0;
 }
 
@@ -81,7 +81,7 @@ static uint32_t copy_on(const sky_node *n, const sky_chunk_id *id, const sky_chu
 }
 
 /* Held for good, and elsewhere too. */
-static bool watched(const slot *s) {
+static bool slot_watched(const slot *s) {
     return s->used && sky__copied(s) && !s->doomed &&
            (s->move == SKY__HELD || s->move == SKY__DOUBTED);
 }
@@ -101,7 +101,7 @@ static uint64_t digest_for(const sky_node *n, sky_satellite peer) {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < n->slot_fresh; i++) {
         const slot *s = &n->slots[i];
-        if (!watched(s))
+        if (!slot_watched(s))
             continue;
         uint32_t copies = copies_of(n, &s->id, &s->facts);
         if (copy_on(n, &s->id, &s->facts, copies, peer) < copies)
@@ -116,7 +116,7 @@ static sky_satellite peer_after(const sky_node *n, uint32_t last, uint64_t *dige
     sky_satellite next = {0, 0};
     for (uint32_t i = 0; i < n->slot_fresh; i++) {
         const slot *s = &n->slots[i];
-        uint32_t copies = watched(s) ? copies_of(n, &s->id, &s->facts) : 0;
+        uint32_t copies = slot_watched(s) ? copies_of(n, &s->id, &s->facts) : 0;
         for (uint32_t copy = 0; copy < copies; copy++) {
             sky_satellite at = place_of_copy(n, &s->id, &s->facts, copies, copy);
             if (sky_satellite_equal(at, n->self) || number_of(at) <= last ||
@@ -133,7 +133,7 @@ static sky_satellite peer_after(const sky_node *n, uint32_t last, uint64_t *dige
 /* ---- rounds ---- */
 
 /* Not all at the same moment. */
-static sky_time stagger(const sky_node *n) {
+static sky_time stagger_ns(const sky_node *n) {
     uint32_t at = n->self.plane * 31 + n->self.slot * 17;
     return n->config->mend_period_ns / 8 / 64 * (at % 64);
 }
@@ -141,7 +141,7 @@ static sky_time stagger(const sky_node *n) {
 void sky__copies_turn(sky_node *n) {
     n->mend_peer = 0;
     n->mend_began = n->now > n->turn_began ? n->now : n->turn_began;
-    n->mend_next = n->mend_began + n->config->mend_grace_ns + stagger(n);
+    n->mend_next = n->mend_began + n->config->mend_grace_ns + stagger_ns(n);
 }
 
 static bool turns_soon(const sky_node *n, sky_time now) {
@@ -160,7 +160,7 @@ static bool round_output(sky_node *n, sky_time now, sky_datagram *out) {
         n->mend_began = n->mend_began + n->config->mend_period_ns > now
                             ? n->mend_began + n->config->mend_period_ns
                             : now + n->config->mend_period_ns;
-        n->mend_next = n->mend_began + stagger(n);
+        n->mend_next = n->mend_began + stagger_ns(n);
         return false;
     }
     n->mend_peer = number_of(to);
@@ -174,7 +174,7 @@ static bool round_output(sky_node *n, sky_time now, sky_datagram *out) {
 /* ---- doubts ---- */
 
 /* No bits: the chunk says that it has copies where the sky has room for one alone. */
-static void doubt(sky_node *n, slot *s, uint32_t to_ask, uint32_t lacking) {
+static void doubt_slot(sky_node *n, slot *s, uint32_t to_ask, uint32_t lacking) {
     if ((to_ask | lacking) == 0)
         return;
     if (s->move != SKY__DOUBTED)
@@ -186,12 +186,12 @@ static void doubt(sky_node *n, slot *s, uint32_t to_ask, uint32_t lacking) {
 static void doubt_all(sky_node *n, sky_satellite peer) {
     for (uint32_t i = 0; i < n->slot_fresh; i++) {
         slot *s = &n->slots[i];
-        if (!watched(s))
+        if (!slot_watched(s))
             continue;
         uint32_t copies = copies_of(n, &s->id, &s->facts);
         uint32_t copy = copy_on(n, &s->id, &s->facts, copies, peer);
         if (copy < copies)
-            doubt(n, s, 1u << copy, 0);
+            doubt_slot(n, s, 1u << copy, 0);
     }
 }
 
@@ -245,31 +245,31 @@ void sky__copies_take(sky_node *n, sky_time now, const sky_datagram *in, const s
 
 /* The ground missed other copies of one that is here. */
 void sky__copies_mend(sky_node *n, slot *s) {
-    if (!mends(n) || !watched(s))
+    if (!node_mends(n) || !slot_watched(s))
         return;
     uint32_t copies = copies_of(n, &s->id, &s->facts);
     uint32_t own = copy_on(n, &s->id, &s->facts, copies, n->self);
     if (own < copies)
-        doubt(n, s, ((1u << copies) - 1) & ~(1u << own), 0);
+        doubt_slot(n, s, ((1u << copies) - 1) & ~(1u << own), 0);
 }
 
 /* ---- questions and copies ---- */
 
-static uint32_t lowest(uint32_t bits) {
+static uint32_t lowest_bit(uint32_t bits) {
     uint32_t bit = 0;
     while (!(bits >> bit & 1))
         bit++;
     return bit;
 }
 
-static void settle(sky_node *n, slot *s) {
+static void settle_slot(sky_node *n, slot *s) {
     if (s->to_ask == 0 && s->lacking == 0)
         sky__node_move_to(n, s, SKY__HELD);
 }
 
 /* One question for all chunks of a row, which have their copies in the same place. */
-static void ask(sky_node *n, slot *s, sky_datagram *out) {
-    const uint32_t stride = n->config->frame->placement.servers, copy = lowest(s->to_ask);
+static void ask_row(sky_node *n, slot *s, sky_datagram *out) {
+    const uint32_t stride = n->config->frame->placement.servers, copy = lowest_bit(s->to_ask);
     uint32_t copies = copies_of(n, &s->id, &s->facts);
     sky_message m = {.type = SKY_WIRE_HAS, .id = s->id, .stride = stride, .last = s->id.number};
     m.request = s->request = (uint64_t)++n->sweep_request << 32 | (uint64_t)(s - n->slots);
@@ -282,7 +282,7 @@ static void ask(sky_node *n, slot *s, sky_datagram *out) {
             continue;
         m.last = t->id.number > m.last ? t->id.number : m.last;
         t->to_ask &= (uint16_t) ~(1u << copy);
-        settle(n, t);
+        settle_slot(n, t);
     }
     n->stat.copies_asked++;
     n->mend_copy_next += n->config->migrate_gap_ns;
@@ -292,9 +292,9 @@ static void ask(sky_node *n, slot *s, sky_datagram *out) {
 void sky__copies_answer(sky_node *n, const sky_datagram *in, const sky_message *m) {
     const slot *first = &n->slots[(uint32_t)m->request]; /* looked at by who calls */
     const uint32_t stride = n->config->frame ? n->config->frame->placement.servers : 1;
-    uint32_t copies = mends(n) ? copies_of(n, &first->id, &first->facts) : 0;
+    uint32_t copies = node_mends(n) ? copies_of(n, &first->id, &first->facts) : 0;
     uint32_t copy = copies ? copy_on(n, &first->id, &first->facts, copies, in->from) : 0;
-    if (copy >= copies || !watched(first) || first->request != m->request ||
+    if (copy >= copies || !slot_watched(first) || first->request != m->request ||
         !sky_chunk_id_equal(&first->id, &m->id)) {
         n->stat.malformed++;
         return;
@@ -306,15 +306,15 @@ void sky__copies_answer(sky_node *n, const sky_datagram *in, const sky_message *
         if (id.number > first->facts.chunk_count)
             break;
         slot *s = m->present >> i & 1 ? NULL : sky__node_find(n, &id);
-        if (s && watched(s) && s->facts.set_ms == first->facts.set_ms)
-            doubt(n, s, 0, 1u << copy);
+        if (s && slot_watched(s) && s->facts.set_ms == first->facts.set_ms)
+            doubt_slot(n, s, 0, 1u << copy);
         if (m->id.number == 0)
             break;
     }
 }
 
-static void give(sky_node *n, slot *s, sky_datagram *out) {
-    uint32_t copy = lowest(s->lacking), copies = copies_of(n, &s->id, &s->facts);
+static void give_copy(sky_node *n, slot *s, sky_datagram *out) {
+    uint32_t copy = lowest_bit(s->lacking), copies = copies_of(n, &s->id, &s->facts);
     s->request = ++n->migrate_request;
     const sky_message m = {.type = SKY_WIRE_MIGRATE,
                            .request = s->request,
@@ -327,12 +327,12 @@ static void give(sky_node *n, slot *s, sky_datagram *out) {
     n->stat.mended_bytes += s->data_bytes;
     n->mend_copy_next += n->config->mend_copy_gap_ns;
     s->lacking &= (uint16_t) ~(1u << copy);
-    settle(n, s);
+    settle_slot(n, s);
     sky__node_send(n, &m, sky__node_place(n, &m.facts), out);
 }
 
 bool sky__copies_refused(sky_node *n, const sky_datagram *in, const sky_message *m, slot *s) {
-    uint32_t copies = watched(s) && mends(n) ? copies_of(n, &s->id, &s->facts) : 0;
+    uint32_t copies = slot_watched(s) && node_mends(n) ? copies_of(n, &s->id, &s->facts) : 0;
     if (s->request != m->request || copy_on(n, &s->id, &s->facts, copies, in->from) == copies)
         return false;
     s->request = 0;
@@ -354,22 +354,22 @@ bool sky__copies_may_give(const sky_node *n, sky_satellite giver, const sky_mess
 }
 
 bool sky__copies_output(sky_node *n, sky_time now, sky_datagram *out) {
-    if (!mends(n))
+    if (!node_mends(n))
         return false;
     if (n->doubted.count > 0 && n->mend_copy_next <= now) {
         slot *s = sky__slot_at(n, n->doubted.first);
         n->mend_copy_next = now;
         if (s->lacking)
-            give(n, s, out);
+            give_copy(n, s, out);
         else
-            ask(n, s, out);
+            ask_row(n, s, out);
         return true;
     }
     return n->mend_next <= now && round_output(n, now, out);
 }
 
 sky_time sky__copies_wake(const sky_node *n) {
-    if (!mends(n))
+    if (!node_mends(n))
         return SKY_TIME_NEVER;
     if (n->doubted.count > 0 && n->mend_copy_next < n->mend_next)
         return n->mend_copy_next;

@@ -42,7 +42,7 @@ static bool is_settled(const sky_node *n, const sky_message *m) {
     return turned && (n->born == 0 || n->now >= n->born + grace + given);
 }
 
-static bool decides(const sky_node *n, const sky_message *m, const slot *head) {
+static bool node_decides(const sky_node *n, const sky_message *m, const slot *head) {
     bool moves = head && (head->move == SKY__WAITING || head->move == SKY__SENT || head->doomed);
     return !moves && sky_satellite_equal(sky__node_place(n, &m->facts), n->self);
 }
@@ -53,7 +53,7 @@ sky_outcome sky__decide(sky_node *n, const sky_message *m, sky_satellite giver,
     uint64_t here = head ? head->id.version : 0;
     if (was_decided(n, m->name))
         return SKY_STORED;
-    if (!decides(n, m, head))
+    if (!node_decides(n, m, head))
         return SKY_UNDECIDED;
     if (!head && sky__removed_known(n, &(sky_chunk_id){.key = m->id.key}) == SKY__WANTED &&
         (m->expected || !is_settled(n, m)))

@@ -38,7 +38,7 @@ typedef struct sky_gossip_message gossip_message;
 
 /* ---- gossip messages ---- */
 
-static sky_satellite neighbour(const sky_node *n, uint32_t way) {
+static sky_satellite neighbour_at(const sky_node *n, uint32_t way) {
     const sky_constellation *c = &n->config->constellation;
     sky_satellite s = n->self;
     switch (way) {
@@ -61,10 +61,10 @@ static sky_satellite neighbour(const sky_node *n, uint32_t way) {
 static uint8_t ways_from(const sky_node *n, sky_satellite from) {
     uint8_t ways = 0;
     for (uint32_t way = 0; way < WAYS; way++) {
-        sky_satellite to = neighbour(n, way);
+        sky_satellite to = neighbour_at(n, way);
         bool again = sky_satellite_equal(to, from) || sky_satellite_equal(to, n->self);
         for (uint32_t before = 0; before < way; before++)
-            again |= sky_satellite_equal(to, neighbour(n, before));
+            again |= sky_satellite_equal(to, neighbour_at(n, before));
         ways |= (uint8_t)(again ? 0 : 1u << way);
     }
     return ways;
@@ -72,13 +72,13 @@ static uint8_t ways_from(const sky_node *n, sky_satellite from) {
 
 static bool is_neighbour(const sky_node *n, sky_satellite s) {
     for (uint32_t way = 0; way < WAYS; way++) {
-        if (sky_satellite_equal(s, neighbour(n, way)))
+        if (sky_satellite_equal(s, neighbour_at(n, way)))
             return true;
     }
     return false;
 }
 
-static gossip_message *known(const sky_node *n, const sky_chunk_id *id) {
+static gossip_message *find_known(const sky_node *n, const sky_chunk_id *id) {
     for (uint32_t i = 0; i < n->gossip_count; i++) {
         if (sky_chunk_same_block(&n->gossip_ring[i].id, id))
             return &n->gossip_ring[i];
@@ -87,11 +87,11 @@ static gossip_message *known(const sky_node *n, const sky_chunk_id *id) {
 }
 
 bool sky__gossip_known(const sky_node *n, const sky_chunk_id *id) {
-    return known(n, id) != NULL;
+    return find_known(n, id) != NULL;
 }
 
 /* Whom it is still to be told; the counts follow. */
-static void tell(sky_node *n, gossip_message *r, uint8_t ways) {
+static void tell_ways(sky_node *n, gossip_message *r, uint8_t ways) {
     n->gone_open -= (r->ways & WAY_GROUND) != 0;
     n->gossip_open -= (r->ways & (WAY_GROUND - 1)) != 0;
     r->ways = ways;
@@ -100,16 +100,16 @@ static void tell(sky_node *n, gossip_message *r, uint8_t ways) {
 }
 
 /* Over the oldest; one that is not yet told everywhere is given up. */
-static void note(sky_node *n, const gossip_message *made, uint8_t ways) {
+static void note_message(sky_node *n, const gossip_message *made, uint8_t ways) {
     gossip_message *r = &n->gossip_ring[n->gossip_place];
     n->gossip_place = (n->gossip_place + 1) % SKY_NODE_GOSSIP_MAX;
     if (n->gossip_count < SKY_NODE_GOSSIP_MAX) {
         n->gossip_count++;
         r->ways = 0; /* this memory was never used */
     }
-    tell(n, r, 0);
+    tell_ways(n, r, 0);
     *r = *made;
-    tell(n, r, ways);
+    tell_ways(n, r, ways);
 }
 
 /* What is held of a block goes. Returns how many. */
@@ -138,8 +138,8 @@ void sky__gossip_begin(sky_node *n, const sky_chunk_id *id, const sky_chunk_fact
         n->stat.purged += purge_block(n, id);
     if (r.hops > 0 && !lonely)
         ways |= ways_from(n, n->self);
-    if (ways && !known(n, id))
-        note(n, &r, ways);
+    if (ways && !find_known(n, id))
+        note_message(n, &r, ways);
 }
 
 bool sky__credit_take(sky_time *credit, sky_time now, sky_time unit, uint32_t most) {
@@ -155,16 +155,16 @@ bool sky__credit_take(sky_time *credit, sky_time now, sky_time unit, uint32_t mo
 /* Who told it needs not be told. */
 static uint8_t ways_but(const sky_node *n, sky_satellite teller, uint8_t ways) {
     for (uint32_t way = 0; way < WAYS; way++) {
-        if (sky_satellite_equal(teller, neighbour(n, way)))
+        if (sky_satellite_equal(teller, neighbour_at(n, way)))
             ways &= (uint8_t) ~(1u << way);
     }
     return ways;
 }
 
 static void take_block(sky_node *n, sky_time now, sky_satellite from, const gossip_message *heard) {
-    gossip_message *r = known(n, &heard->id);
+    gossip_message *r = find_known(n, &heard->id);
     if (r && heard->hops <= r->hops) {
-        tell(n, r, ways_but(n, from, r->ways));
+        tell_ways(n, r, ways_but(n, from, r->ways));
         return;
     }
     if (!sky__credit_take(&n->gossip_credit, now, GOSSIP_NS, SKY_NODE_GOSSIP_MAX)) {
@@ -174,11 +174,11 @@ static void take_block(sky_node *n, sky_time now, sky_satellite from, const goss
     uint8_t ways = heard->hops > 0 ? ways_from(n, from) : 0;
     if (r) { /* it came by a detour first, and goes farther now */
         r->hops = heard->hops;
-        tell(n, r, ways | (r->ways & WAY_GROUND));
+        tell_ways(n, r, ways | (r->ways & WAY_GROUND));
         return;
     }
     n->stat.purged += purge_block(n, &heard->id);
-    note(n, heard, ways);
+    note_message(n, heard, ways);
 }
 
 void sky__gossip_take(sky_node *n, sky_time now, const sky_datagram *in, const sky_message *m) {
@@ -213,7 +213,7 @@ static void tell_ground(sky_node *n, sky_datagram *out) {
     while (!(ring_at(n, i)->ways & WAY_GROUND))
         i++;
     gossip_message *r = ring_at(n, i);
-    tell(n, r, r->ways & (WAY_GROUND - 1));
+    tell_ways(n, r, r->ways & (WAY_GROUND - 1));
     const sky_message m = {.type = SKY_WIRE_GONE, .id = r->id};
     sky__node_send(n, &m, n->ground, out);
 }
@@ -229,7 +229,7 @@ static bool tell_neighbour(sky_node *n, uint32_t way, sky_datagram *out) {
         gossip_message *r = ring_at(n, i);
         if (!(r->ways & 1u << way))
             continue;
-        tell(n, r, (uint8_t)(r->ways & ~(1u << way)));
+        tell_ways(n, r, (uint8_t)(r->ways & ~(1u << way)));
         const sky_lost_block b = {r->id.key, r->id.version, r->chunk_count, r->hops - 1};
         if (told++ > 0) {
             sky_lost_block_encode(&b, out->data + offset + m.data_bytes);
@@ -245,7 +245,7 @@ static bool tell_neighbour(sky_node *n, uint32_t way, sky_datagram *out) {
     m.data = out->data + offset;
     n->stat.gossip++;
     n->stat.gossip_bytes += sky_message_bytes(&m);
-    sky__node_send(n, &m, neighbour(n, way), out);
+    sky__node_send(n, &m, neighbour_at(n, way), out);
     return true;
 }
 
@@ -274,7 +274,7 @@ sky_time sky__gossip_wake(const sky_node *n) {
 
 /* ---- sweeps ---- */
 
-static sky_chunk_id after(const slot *s) {
+static sky_chunk_id chunk_after(const slot *s) {
     sky_chunk_id id = s->id;
     id.number = id.number < s->facts.chunk_count ? id.number + 1 : 1;
     return id;
@@ -296,7 +296,7 @@ static sky_satellite ask_after_at(const sky_node *n, const slot *s) {
 }
 
 /* Worth asking about: its block is set, nothing of it is on the move, and it would be missed. */
-static bool sweepable(const sky_node *n, sky_time now, const slot *s) {
+static bool slot_sweepable(const sky_node *n, sky_time now, const slot *s) {
     int64_t ripe_ms = sky_turning_ms(&n->config->turning, now - n->config->sweep_ripe_ns);
     return s->used && s->move == SKY__HELD && !s->facts.spare && !s->facts.pinned &&
            s->id.number > 0 && s->facts.chunk_count > 1 && s->facts.set_ms <= ripe_ms;
@@ -337,10 +337,10 @@ bool sky__sweep_output(sky_node *n, sky_time now, sky_datagram *out) {
     for (uint32_t looked = 0; looked < n->slot_fresh; looked++) {
         n->sweep_at = n->sweep_at + 1 < n->slot_fresh ? n->sweep_at + 1 : 0;
         slot *s = &n->slots[n->sweep_at];
-        if (!sweepable(n, now, s))
+        if (!slot_sweepable(n, now, s))
             continue;
         n->sweep_next = now + sweep_gap(n, looked + 1);
-        sky_chunk_id id = after(s);
+        sky_chunk_id id = chunk_after(s);
         sky_satellite to = ask_after_at(n, s);
         if (sky_satellite_equal(to, n->self)) {
             next_is(n, s, sky__node_find(n, &id) != NULL);
@@ -369,7 +369,7 @@ void sky__sweep_answer(sky_node *n, const sky_datagram *in, const sky_message *m
         n->stat.malformed++;
         return;
     }
-    sky_chunk_id id = after(s);
+    sky_chunk_id id = chunk_after(s);
     s->request = 0;
     if (sky_chunk_id_equal(&id, &m->id))
         next_is(n, s, m->present & 1);

@@ -57,15 +57,16 @@ uint32_t sky_node_slots_lent(const sky_node_config *c) {
     return slots - slots / SLOTS_KEPT;
 }
 
-static size_t aligned(size_t bytes) {
+static size_t aligned_bytes(size_t bytes) {
     return (bytes + 63) & ~(size_t)63;
 }
 
 size_t sky_node_bytes(const sky_node_config *c) {
     uint32_t slots = sky_node_slots(c);
-    return 64 + 2 * aligned(bucket_count(slots) * sizeof(uint32_t)) +
-           aligned(slots * sizeof(slot)) + aligned(c->queue_max * sizeof(job)) +
-           aligned(SKY_NODE_GOSSIP_MAX * sizeof(gossip_message)) + slots * sky__data_stride(c);
+    return 64 + 2 * aligned_bytes(bucket_count(slots) * sizeof(uint32_t)) +
+           aligned_bytes(slots * sizeof(slot)) + aligned_bytes(c->queue_max * sizeof(job)) +
+           aligned_bytes(SKY_NODE_GOSSIP_MAX * sizeof(gossip_message)) +
+           slots * sky__data_stride(c);
 }
 
 void sky_node_init_again(sky_node *n, const sky_node_config *config, sky_satellite self,
@@ -76,17 +77,17 @@ void sky_node_init_again(sky_node *n, const sky_node_config *config, sky_satelli
     n->self = self;
     n->slot_count = sky_node_slots(config);
     uint32_t buckets = bucket_count(n->slot_count);
-    uint8_t *at = (uint8_t *)aligned((uintptr_t)memory);
+    uint8_t *at = (uint8_t *)aligned_bytes((uintptr_t)memory);
     n->buckets = (uint32_t *)(void *)at;
-    at += aligned(buckets * sizeof(uint32_t));
+    at += aligned_bytes(buckets * sizeof(uint32_t));
     n->blocks = (uint32_t *)(void *)at;
-    at += aligned(buckets * sizeof(uint32_t));
+    at += aligned_bytes(buckets * sizeof(uint32_t));
     n->slots = (slot *)(void *)at;
-    at += aligned(n->slot_count * sizeof(slot));
+    at += aligned_bytes(n->slot_count * sizeof(slot));
     n->jobs = (job *)(void *)at;
-    at += aligned(config->queue_max * sizeof(job));
+    at += aligned_bytes(config->queue_max * sizeof(job));
     n->gossip_ring = (gossip_message *)(void *)at;
-    at += aligned(SKY_NODE_GOSSIP_MAX * sizeof(gossip_message));
+    at += aligned_bytes(SKY_NODE_GOSSIP_MAX * sizeof(gossip_message));
     n->bytes = at;
     n->bucket_mask = buckets - 1;
     n->turns = sky_turns(&config->turning, now);
@@ -167,8 +168,8 @@ static void set_out(sky_node *n, slot *s) {
 }
 
 /* For a chunk of `key`'s block. Another tenant's block is not named to who took its room. */
-static void evict(sky_node *n, slot *s, const sky_key *key, sky_outcome *outcome,
-                  sky_chunk_id *evicted) {
+static void evict_slot(sky_node *n, slot *s, const sky_key *key, sky_outcome *outcome,
+                       sky_chunk_id *evicted) {
     if (s->doomed) {
         pass_drop_on(n, s);
         return;
@@ -196,7 +197,7 @@ static slot *make_room(sky_node *n, const sky_key *key, sky_outcome *outcome,
             n->stat.refused++;
             return NULL;
         }
-        evict(n, spare, key, outcome, evicted);
+        evict_slot(n, spare, key, outcome, evicted);
     }
     uint32_t link = n->slot_free;
     if (!link)
@@ -298,7 +299,7 @@ static void collect_movers(sky_node *n, const sky_node_list *l) {
     }
 }
 
-static void advance(sky_node *n, sky_time now) {
+static void advance_clock(sky_node *n, sky_time now) {
     n->now = now;
     if (now >= n->turn_ends) {
         n->turns = sky_turns(&n->config->turning, now);
@@ -325,8 +326,8 @@ static void advance(sky_node *n, sky_time now) {
 
 /* ---- input ---- */
 
-static void enqueue(sky_node *n, sky_time now, const sky_datagram *in, const sky_message *m,
-                    sky_outcome outcome, const sky_chunk_id *evicted) {
+static void enqueue_answer(sky_node *n, sky_time now, const sky_datagram *in, const sky_message *m,
+                           sky_outcome outcome, const sky_chunk_id *evicted) {
     if (n->job_count == 0)
         n->job_first = 0; /* start over, so that a short queue touches little memory */
     job *j = &n->jobs[(n->job_first + n->job_count++) % n->config->queue_max];
@@ -352,7 +353,7 @@ static bool facts_fit(const sky_node *n, const sky_chunk_facts *facts) {
 }
 
 /* A chunk that may be stored: it fits, names satellites of this sky, and its bytes are right. */
-static bool acceptable(sky_node *n, const sky_message *m) {
+static bool chunk_acceptable(sky_node *n, const sky_message *m) {
     if (m->data_bytes > n->config->chunk_bytes_max || !facts_fit(n, &m->facts)) {
         n->stat.malformed++;
         return false;
@@ -384,13 +385,13 @@ static void take_request(sky_node *n, sky_time now, const sky_datagram *in, cons
         return;
     }
     if (m->type == SKY_WIRE_SET_IF) {
-        if (!acceptable(n, m))
+        if (!chunk_acceptable(n, m))
             return;
         outcome = sky__decide(n, m, in->from, &evicted);
         n->stat.sets++;
     }
     if (m->type == SKY_WIRE_SET) {
-        if (!acceptable(n, m) || !may_be_set(n, m))
+        if (!chunk_acceptable(n, m) || !may_be_set(n, m))
             return;
         if (!SKY_BUG("set-not-stored", 20))
             outcome = sky__node_store(n, m, in->from, &evicted);
@@ -398,7 +399,7 @@ static void take_request(sky_node *n, sky_time now, const sky_datagram *in, cons
         if (SKY_BUG("ack-forgotten", 20))
             return;
     }
-    enqueue(n, now, in, m, outcome, &evicted);
+    enqueue_answer(n, now, in, m, outcome, &evicted);
 }
 
 /* Answer as soon as output is asked for. With no room the asker hears nothing and asks again. */
@@ -442,7 +443,7 @@ static sky_outcome take_copy(sky_node *n, sky_satellite giver, const sky_message
 
 static void take_migrate(sky_node *n, const sky_datagram *in, const sky_message *m) {
     sky_chunk_id evicted;
-    if (!acceptable(n, m) || n->ack_count == SKY_NODE_ACKS_MAX)
+    if (!chunk_acceptable(n, m) || n->ack_count == SKY_NODE_ACKS_MAX)
         return; /* it will be sent again */
     sky_outcome outcome = SKY_STORED;
     sky__removal removal = sky__removed_known(n, &m->id);
@@ -520,7 +521,7 @@ static void move_chunk(sky_node *n, slot *s, const sky_chunk_facts *facts) {
 /* A satellite may say of a chunk that it goes, or belongs elsewhere, when it gave it to us or got
  * it from us: it passes on what it was told. A ground knows the block's name, which takes its
  * tenant's key to make. */
-static bool concerns(const slot *s, sky_satellite teller) {
+static bool slot_concerns(const slot *s, sky_satellite teller) {
     const sky_satellite giver = {s->giver_plane, s->giver_slot};
     return teller.plane == 0 || sky_satellite_equal(teller, giver) ||
            sky_satellite_equal(teller, sent_to(s));
@@ -556,7 +557,7 @@ static void take_row(sky_node *n, const sky_datagram *in, const sky_message *m) 
         if (s->id.number < m->id.number || s->id.number > m->last ||
             (s->id.number - m->id.number) % m->stride)
             continue;
-        if (!concerns(s, in->from)) {
+        if (!slot_concerns(s, in->from)) {
             n->stat.malformed++;
             continue;
         }
@@ -585,7 +586,7 @@ static bool is_for_grounds(sky_wire_type type) {
 }
 
 void sky_node_input(sky_node *n, sky_time now, const sky_datagram *in) {
-    advance(n, now);
+    advance_clock(n, now);
     if (!in)
         return;
     sky_message m;
@@ -730,7 +731,7 @@ static bool may_migrate(const sky_node *n) {
     return n->waiting.count > 0 && n->sent.count < n->config->migrate_window;
 }
 
-static bool sweeps(const sky_node *n) {
+static bool node_sweeps(const sky_node *n) {
     return n->config->sweep_period_ns > 0 && sky_node_chunks(n) > 0;
 }
 
@@ -745,7 +746,7 @@ bool sky_node_output(sky_node *n, sky_time now, sky_datagram *out) {
         send_migrate(n, now, out);
     else
         return sky__gossip_output(n, now, out) || sky__copies_output(n, now, out) ||
-               (sweeps(n) && n->sweep_next <= now && sky__sweep_output(n, now, out));
+               (node_sweeps(n) && n->sweep_next <= now && sky__sweep_output(n, now, out));
     return true;
 }
 
@@ -761,7 +762,7 @@ sky_time sky_node_wake(const sky_node *n) {
         at = sky__sooner(at, slot_at(n, n->sent.first)->deadline);
     if (sky_node_chunks(n) > 0)
         at = sky__sooner(at, n->turn_ends);
-    if (sweeps(n))
+    if (node_sweeps(n))
         at = sky__sooner(at, n->sweep_next);
     return at;
 }

@@ -25,7 +25,7 @@ void sky__node_tell(const sky_node *n, uint64_t out[SKY_STAT_COUNT]) {
     out[SKY_STAT_MENDING] = n->doubted.count;
 }
 
-static sky_node_chunk look(const sky_node *n, const struct sky_node_slot *s) {
+static sky_node_chunk look_at_slot(const sky_node *n, const struct sky_node_slot *s) {
     return (sky_node_chunk){s->id, s->facts, sky__node_data(n, s), s->data_bytes};
 }
 
@@ -33,13 +33,13 @@ bool sky_node_find(const sky_node *n, const sky_chunk_id *id, sky_node_chunk *ou
     const struct sky_node_slot *s = sky__node_find(n, id);
     if (!s)
         return false;
-    *out = look(n, s);
+    *out = look_at_slot(n, s);
     return true;
 }
 
 void sky_node_each(const sky_node *n, void (*each)(void *, const sky_node_chunk *), void *context) {
     for (uint32_t i = 0; i < n->slot_fresh; i++) {
-        sky_node_chunk chunk = look(n, &n->slots[i]);
+        sky_node_chunk chunk = look_at_slot(n, &n->slots[i]);
         if (n->slots[i].used)
             each(context, &chunk);
     }

@@ -116,7 +116,7 @@ static uint32_t tenant_of(sky_node *n, const sky_key *key) {
     return empty;
 }
 
-static uint32_t share(const sky_node *n, const sky_node_tenant *own) {
+static uint32_t tenant_share(const sky_node *n, const sky_node_tenant *own) {
     uint32_t tenants = held_by(own) == 0;
     for (uint32_t i = 0; i < n->tenant_count; i++)
         tenants += held_by(&n->tenants[i]) > 0;
@@ -125,7 +125,7 @@ static uint32_t share(const sky_node *n, const sky_node_tenant *own) {
 
 slot *sky__node_spare(sky_node *n, const sky_key *key) {
     sky_node_tenant *own = &n->tenants[tenant_of(n, key)], *most = own;
-    if (held_by(own) >= share(n, own))
+    if (held_by(own) >= tenant_share(n, own))
         return own->lru.last ? slot_at(n, own->lru.last) : NULL;
     for (uint32_t i = 0; i < n->tenant_count; i++)
         if (held_by(&n->tenants[i]) > held_by(most))

@@ -12,7 +12,7 @@ plant() {
     mkdir -p "$tree"/{src/base,src/io,src/node,include/skymem,cmd/cli,cmd/skymem,lab/node}
     cd "$tree"
     printf 'sky_module(base LINK m)\nsky_module(io NEEDS base)\nsky_module(node NEEDS base)\n'\
-'sky_module(lab/node NEEDS node)\n' >CMakeLists.txt
+'sky_module(index NEEDS base)\nsky_module(lab/node NEEDS node)\n' >CMakeLists.txt
     printf '/* A clock. */\nlong sky_tick(void);\n' >src/base/tick.h
     printf '#include "base/tick.h"\n\nlong sky_tick(void) {\n    return 1;\n}\n' >src/base/tick.c
     printf '/* Proves that it ticks. */\nint main(void) {\n    return 0;\n}\n' >src/base/tick_test.c
@@ -61,6 +61,8 @@ lines 800 'extern int sky_tick_count;' | breach 'file length' src/base/tick.c
 { echo 'int a(void) {'; lines 69 '    sky_tick();'; echo '}'; } |
     breach 'function length' src/base/tick.c
 printf 'void a(void) {\n    sky_event_clear(1);\n}\n' | breach system src/base/tick.c
+printf '/* Ranks. */\nstatic inline int rank(void) {\n    return 1;\n}\n' |
+    breach 'bare name' src/index/rank.h
 printf 'int a(void) {\n    goto done;\ndone:\n    return 0;\n}\n' | breach goto src/base/tick.c
 echo '#include "node/node.h"' | breach dependency src/io/file.h
 echo '#include "base/tick.h"' | breach dependency cmd/skymem/main.c
