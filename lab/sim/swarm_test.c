@@ -124,7 +124,8 @@ static void carry_otherwise(char *text) {
  * had a third home, and chunks in the first. 8830339: over the seam of planes of a true sky the
  * home before was computed wrongly. 8811643: a queue held all that was sent longer than it was
  * waited for, so that all was sent again, for good. 1241: the whole sky has no room for a value, so
- * that each put ends in an error with a cause. */
+ * that each put ends in an error with a cause. 990065: what stayed for one giver's clock stayed for
+ * another's too. */
 static void seeds_that_failed_once_pass(void **state) {
     (void)state;
     char text[SKY_SIM_DRAWN_MAX];
@@ -148,6 +149,8 @@ static void seeds_that_failed_once_pass(void **state) {
         carry_otherwise(text);
         fly(text, seeds[i].seed);
     }
+    sky_sim_draw(990065, 2, text);
+    fly(text, 990065); /* several grounds: without datagrams alone */
     fly("constellation: {planes: 3, slots: 4}\n"
         "eviction: [gossip, lazy, sweep, broadcast]\n"
         "time: {rotation_s: 1}\n"

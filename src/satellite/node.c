@@ -261,6 +261,8 @@ sky_outcome sky__node_store(sky_node *n, const sky_message *m, sky_satellite giv
          * not go on an older word from elsewhere. */
         if (s->move == SENT)
             set_out(n, s);
+        else if (s->move != WAITING && to_move_on(n, s, giver))
+            sky__node_move_to(n, s, WAITING); /* it stayed for an earlier giver's clock */
         return outcome;
     }
     s = make_room(n, &m->id.key, &outcome, evicted);
