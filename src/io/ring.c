@@ -19,9 +19,11 @@
 #define WITH_DESCRIPTOR 0x80000000u
 #define LINE            128u /* what processors fetch together */
 #define SPIN_NS         ((sky_time)50000)
-#define HALVINGS_MAX    6u  /* of it, after as many looks in vain */
-#define TRY_AGAIN       32u /* of so many one look is as long as the first */
-#define LOOKS           16  /* between two looks at the clock */
+#define HALVINGS_MAX    6u     /* of it, after as many looks in vain */
+#define TRY_AGAIN       32u    /* of so many one look is as long as the first */
+#define LOOKS           16     /* between two looks at the clock */
+#define HEARD_MAX       128u   /* messages of the socket at once */
+#define SOUGHT_MAX      16384u /* of them until a descriptor is there; a queue holds fewer */
 
 /* One direction. Each word has a line of its own, so that the sides write to different ones. */
 struct sky__ring_side {
@@ -228,8 +230,9 @@ sky_status sky_ring_send(sky_ring *r, const void *data, size_t bytes, int passed
     return SKY_OK;
 }
 
-sky_status sky_ring_hear(sky_ring *r) {
-    for (;;) {
+/* Take up to `max` messages of the socket, or until one brings a descriptor, if that is sought. */
+static sky_status hear(sky_ring *r, uint32_t max, bool sought) {
+    for (uint32_t n = 0; n < max && !(sought && r->held_count > 0); n++) {
         uint8_t byte;
         size_t bytes;
         int passed;
@@ -244,11 +247,16 @@ sky_status sky_ring_hear(sky_ring *r) {
         }
         r->held[r->held_count++] = passed;
     }
+    return SKY_OK;
+}
+
+sky_status sky_ring_hear(sky_ring *r) {
+    return hear(r, HEARD_MAX, false);
 }
 
 /* The descriptor of the message that was just read. Errors: SKY_E_IO, SKY_E_CORRUPT */
 static sky_status take_descriptor(sky_ring *r, int *passed) {
-    sky_status status = r->held_count == 0 ? sky_ring_hear(r) : SKY_OK;
+    sky_status status = hear(r, SOUGHT_MAX, true);
     if (r->held_count == 0)
         return status == SKY_OK ? SKY_E_CORRUPT : status;
     *passed = r->held[0];

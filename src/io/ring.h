@@ -92,7 +92,8 @@ void sky_ring_rise(sky_ring *r);
 void sky_ring_wait(sky_ring *r, sky_time until);
 /* Every sky_ring_wait, also of another thread, ends at once from now on. */
 void sky_ring_kick(sky_ring *r);
-/* The socket is readable: take what is there, so that it is not. Errors: SKY_E_IO (the peer is
+/* The socket is readable: take some of what is there. A peer that fills it without end holds
+ * nobody up: it stays readable. Errors: SKY_E_IO (the peer is
  * gone), SKY_E_CORRUPT */
 sky_status sky_ring_hear(sky_ring *r);
 /* A moment's rest for a loop that looks. */

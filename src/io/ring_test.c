@@ -328,6 +328,30 @@ static void descriptors_without_messages_are_bounded(void **state) {
     close(null);
 }
 
+static bool is_readable(int fd) {
+    const bool writes = false;
+    bool ready = false;
+    sky_local_poll(&fd, &writes, &ready, 1, 0);
+    return ready;
+}
+
+/* A peer that wakes without end does not keep this side at its socket. */
+static void wake_ups_without_end_are_heard_in_parts(void **state) {
+    (void)state;
+    int passed = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    for (int i = 0; i < 200; i++)
+        assert_int_equal(sky_local_send(ends[1], "", 1, -1), SKY_OK);
+    assert_int_equal(sky_ring_hear(&maker), SKY_OK);
+    assert_true(is_readable(ends[0]));
+    assert_int_equal(sky_ring_hear(&maker), SKY_OK);
+    assert_false(is_readable(ends[0]));
+    for (int i = 0; i < 200; i++)
+        assert_int_equal(sky_local_send(ends[1], "", 1, -1), SKY_OK);
+    send_one(&opener, 1, passed); /* its descriptor lies behind them */
+    assert_receives(&maker, 1, true);
+    close(passed);
+}
+
 /* A thread that writes anywhere in the memory all the time. */
 static _Atomic bool over;
 
@@ -393,6 +417,7 @@ int main(void) {
         RING_TEST(wild_lengths_are_refused),
         RING_TEST(a_descriptor_that_is_not_there_is_refused),
         RING_TEST(descriptors_without_messages_are_bounded),
+        RING_TEST(wake_ups_without_end_are_heard_in_parts),
         RING_TEST(what_is_overwritten_while_read_stays_in_bounds),
         RING_TEST(memory_of_another_kind_is_refused),
         RING_TEST(the_end_is_heard),
