@@ -4,8 +4,10 @@
 
 #include <skymem/keys.h>
 
-#include "base/bytes.h"
 #include "cache/request_state.h"
+#include "io/secret.h"
+
+#define SWEEP_NS SKY_MS(100) /* a full table is looked through so often at most */
 
 struct sky__announcer {
     sky__announcer *next;
@@ -25,7 +27,8 @@ struct sky__announcement {
 /* ---- announcements ---- */
 
 static sky__announcement **bucket_of(const sky__arrivals *a, const sky_key *key) {
-    return &a->buckets[sky_load_u32(key->bytes + 12) % SKY__ARRIVALS_BUCKETS];
+    uint64_t hash = sky_siphash(&a->hash_key, key->bytes, sizeof key->bytes);
+    return &a->buckets[hash % SKY__ARRIVALS_BUCKETS];
 }
 
 /* Of any owner (NULL), or of this one. */
@@ -69,13 +72,35 @@ static void forget_announcement(sky__arrivals *a, sky__announcement *n) {
     free(n);
 }
 
-/* What was announced for a time that is over makes room. */
 static void forget_late(sky__arrivals *a, sky__announcer *by, sky_time now) {
     for (sky__announcement *n = by->first, *next; n; n = next) {
         next = n->next_own;
         if (n->until <= now)
             forget_announcement(a, n);
     }
+}
+
+/* What was announced for a time that is over makes room, of any owner. `keep` is not dropped. */
+static void sweep_late(sky__arrivals *a, const sky__announcer *keep, sky_time now) {
+    if (now < a->sweep_at)
+        return;
+    a->sweep_at = now + SWEEP_NS;
+    for (sky__announcer *by = a->announcers, *next; by; by = next) {
+        next = by->next;
+        forget_late(a, by, now);
+        if (by != keep)
+            drop_announcer_if_idle(a, by);
+    }
+}
+
+static bool is_full(const sky__arrivals *a, const sky__announcer *by) {
+    return by->count >= SKY_ANNOUNCED_OWNER_MAX || atomic_load(&a->count) >= SKY_ANNOUNCED_MAX;
+}
+
+static bool make_buckets(sky__arrivals *a) {
+    if (!a->buckets)
+        sky_random(&a->hash_key, sizeof a->hash_key);
+    return a->buckets || (a->buckets = calloc(SKY__ARRIVALS_BUCKETS, sizeof(sky__announcement *)));
 }
 
 static sky__announcer *make_announcer(sky__arrivals *a, uint64_t owner) {
@@ -90,7 +115,7 @@ static sky__announcer *make_announcer(sky__arrivals *a, uint64_t owner) {
 
 static sky_status add_announcement(sky__arrivals *a, sky__announcer *by, const sky_key *key,
                                    sky_time until) {
-    if (by->count >= SKY_ANNOUNCED_OWNER_MAX || atomic_load(&a->count) >= SKY_ANNOUNCED_MAX)
+    if (is_full(a, by))
         return SKY_E_BUSY;
     sky__announcement *n = malloc(sizeof *n);
     if (!n)
@@ -109,7 +134,7 @@ static sky_status add_announcement(sky__arrivals *a, sky__announcer *by, const s
 
 sky_status sky__arrivals_announce(sky__arrivals *a, uint64_t owner, const sky_key *key,
                                   sky_time now, sky_time until) {
-    if (!a->buckets && !(a->buckets = calloc(SKY__ARRIVALS_BUCKETS, sizeof(sky__announcement *))))
+    if (!make_buckets(a))
         return SKY_E_NOMEM;
     sky__announcer *by = make_announcer(a, owner);
     sky__announcement *there = by ? find_announcement(a, key, by) : NULL;
@@ -119,8 +144,8 @@ sky_status sky__arrivals_announce(sky__arrivals *a, uint64_t owner, const sky_ke
     }
     if (!by)
         return SKY_E_NOMEM;
-    if (by->count >= SKY_ANNOUNCED_OWNER_MAX)
-        forget_late(a, by, now);
+    if (is_full(a, by))
+        sweep_late(a, by, now);
     sky_status status = add_announcement(a, by, key, until);
     drop_announcer_if_idle(a, by);
     return status;

@@ -19,6 +19,8 @@
 
 #include <skymem/cache.h>
 
+#include "base/hash.h"
+
 #define SKY__ARRIVALS_BUCKETS 4096u
 
 typedef struct sky__announcement sky__announcement;
@@ -28,10 +30,12 @@ struct sky__request;
 
 typedef struct {
     sky__announcement **buckets; /* [SKY__ARRIVALS_BUCKETS]; NULL until the first announcement */
+    sky_hash_key hash_key;       /* by chance: who announces must not choose the bucket */
     sky__announcer *announcers;
     sky__waiter *waiters;
     uint32_t waiter_count;
     _Atomic uint32_t count; /* announcements */
+    sky_time sweep_at;      /* what lapsed is not looked for before */
     bool check_now;         /* waiters may have to end */
     sky_time check_at;      /* … and not before, otherwise */
 } sky__arrivals;

@@ -4,11 +4,13 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
 #include <skymem/metrics.h>
 
+#include "cache/arrivals.h"
 #include "cache/cache_internal.h"
 #include "cache/hierarchy_fixture.h"
 
@@ -297,6 +299,44 @@ static void announcements_are_bounded(void **state) {
     close_world(&w);
 }
 
+/* Owners that stay and say nothing more keep no room from others. */
+static void what_lapsed_makes_room_for_others(void **state) {
+    (void)state;
+    world w;
+    open_world(&w, false);
+    uint64_t owners = SKY_ANNOUNCED_MAX / SKY_ANNOUNCED_OWNER_MAX;
+    for (uint64_t owner = 1; owner <= owners; owner++)
+        assert_int_equal(
+            announce_many(&w, owner, owner * SKY_ANNOUNCED_OWNER_MAX, SKY_ANNOUNCED_OWNER_MAX),
+            SKY_ANNOUNCED_OWNER_MAX);
+    assert_int_equal(announce_many(&w, owners + 1, 1, 10), 0);
+    w.now += SKY_SECONDS(60);
+    assert_int_equal(announce_many(&w, owners + 1, 1, 10), 10);
+    assert_int_equal(metric(&w, SKY_METRIC_CACHE_ANNOUNCED), 10);
+    assert_int_equal(sky_release_owner(w.cache, owners + 1, NULL), SKY_OK);
+    close_world(&w);
+}
+
+/* An enemy finds no keys that lie in one bucket: those that are alike in bytes lie in most. */
+static void nobody_chooses_a_bucket(void **state) {
+    (void)state;
+    enum { KEYS = 4 * SKY__ARRIVALS_BUCKETS };
+    static const uint32_t seen_at[] = {0, 8, 16, 24, 28}; /* where keys differ */
+    for (size_t k = 0; k < sizeof seen_at / sizeof *seen_at; k++) {
+        sky__arrivals a = {0};
+        for (uint32_t i = 0; i < KEYS; i++) {
+            sky_key key = {{0}};
+            memcpy(key.bytes + seen_at[k], &i, sizeof i);
+            assert_int_equal(sky__arrivals_announce(&a, 1, &key, 1, 2), SKY_OK);
+        }
+        size_t used = 0;
+        for (size_t i = 0; i < SKY__ARRIVALS_BUCKETS; i++)
+            used += a.buckets[i] != NULL;
+        assert_true(used > SKY__ARRIVALS_BUCKETS / 2);
+        sky__arrivals_deinit(&a);
+    }
+}
+
 static void waits_are_bounded(void **state) {
     (void)state;
     static sky_item items[SKY_AWAITED_MAX + 5];
@@ -329,6 +369,8 @@ int main(void) {
         cmocka_unit_test(a_tier_that_announces_is_told_and_asked),
         cmocka_unit_test(many_waits_hold_nothing_up),
         cmocka_unit_test(announcements_are_bounded),
+        cmocka_unit_test(what_lapsed_makes_room_for_others),
+        cmocka_unit_test(nobody_chooses_a_bucket),
         cmocka_unit_test(waits_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
