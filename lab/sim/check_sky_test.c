@@ -1,6 +1,6 @@
 /* Proves that the checker of what lies in the sky notices: a lost copy, wrong bytes, chunks nobody
- * owns, too many of them, and pieces of parity that do not come back; and that it holds its peace
- * where a fault explains them. */
+ * owns, too many of them, and copies and pieces of parity that do not come back; and that it holds
+ * its peace where a fault explains them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -129,12 +129,39 @@ static void pieces_that_stay_away_are_noticed(void **state) {
     }
 }
 
+/* A true sky of few satellites a plane, where lasers within a plane are behind the Earth. A copy
+ * that no laser leads to cannot be made; one that a laser leads to is missed. */
+static void copies_that_nothing_leads_to_are_not_missed(void **state) {
+    (void)state;
+    sky_scenario scenario = sky_fixture_scenario(SKY_PLACE_HOP);
+    scenario.physical = true;
+    scenario.constellation.planes = 10;
+    scenario.constellation.slots = 8;
+    scenario.centre = (sky_satellite){5, 4};
+    scenario.time.rotation_ns = SKY_SECONDS(15);
+    scenario.replicas = 2;
+    const uint32_t bytes = 2 * scenario.chunk_bytes;
+    subject s;
+    sky_fixture_world_open(&s.f, &scenario, 1);
+    assert_int_equal(sky_fixture_do(&s.f, SKY_OP_PUT, 1, bytes).status, SKY_OK);
+    sky_world_run(s.f.world, sky_world_now(s.f.world) + SKY_SECONDS(1));
+    sky_check_sky_init(&s.check, &scenario);
+    s.check.repair_ns = SKY_MS(500); /* as if satellites should have been at it by now */
+    look(&s, (sky_check_sky_waiver){.quiet_ns = SKY_SECONDS(1)});
+    assert_true(s.check.redundancy);
+    crash_holder(&s, 2); /* both its copies are in the row of the satellite that is asked */
+    look(&s, (sky_check_sky_waiver){.crashed_chunks = 9, .quiet_ns = SKY_SECONDS(1)});
+    assert_false(s.check.redundancy);
+    sky_fixture_world_close(&s.f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_whole_sky_passes),
         cmocka_unit_test(a_lost_copy_is_noticed),
         cmocka_unit_test(wrong_bytes_are_noticed),
         cmocka_unit_test(pieces_that_stay_away_are_noticed),
+        cmocka_unit_test(copies_that_nothing_leads_to_are_not_missed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -149,7 +149,8 @@ typedef struct {
     uint64_t corrupt;      /* blocks with a chunk that is missing or wrong */
     uint64_t orphans;      /* chunks in orbit that no block and no put under way owns */
     uint32_t copies_min;   /* of any chunk the index names; UINT32_MAX when it names none */
-    int64_t thin_set_ms;   /* the oldest block with a chunk that lacks a copy; INT64_MAX: none */
+    int64_t thin_set_ms;   /* the oldest block with a chunk that lacks a copy, where
+                              lasers lead to its place; INT64_MAX: none */
     int64_t broken_set_ms; /* … with a stripe that lacks pieces, and not too many to be mended */
 } sky_world_check;
 sky_status sky_world_verify(const sky_world *w, sky_world_check *out); /* Errors: SKY_E_NOMEM */

@@ -7,6 +7,8 @@
 #include "sim/world_state.h"
 
 typedef struct {
+    const sky_frame *frame;
+    uint64_t turns;
     const sky_session *session;
     const sky_index *index;
     uint64_t *begins; /* [blocks of the index + 1] */
@@ -72,6 +74,23 @@ static bool is_broken(const survey *s, uint32_t block) {
     return broken;
 }
 
+/* How many of a chunk's copies have a place that lasers lead to from the satellite overhead. In an
+ * ideal sky all have. */
+static uint32_t copies_joined(const survey *s, uint32_t block, uint32_t number) {
+    sky_satellite access = sky_frame_access(s->frame, s->turns);
+    uint32_t joined = 0;
+    for (uint32_t copy = 0; copy < sky_session_copies(s->session); copy++) {
+        sky_satellite home = sky_session_home(s->session, block, number, copy);
+        joined += sky_frame_joined(s->frame, access, home, s->turns);
+    }
+    return joined;
+}
+
+/* Fewer copies than there can be, and fewer than there should. */
+static bool is_thin(const survey *s, uint32_t block, uint32_t number, uint32_t copies) {
+    return copies < sky_session_copies(s->session) && copies < copies_joined(s, block, number);
+}
+
 static void judge_block(const survey *s, uint32_t block) {
     sky_world_check *out = s->check;
     sky_session_entry entry;
@@ -82,13 +101,12 @@ static void judge_block(const survey *s, uint32_t block) {
     if (entry.adopted) /* its head's DROP was lost: of the chunks some may be no more */
         return;
     for (uint64_t i = s->begins[block]; i < s->begins[block + 1]; i++) {
-        uint32_t copies = s->copies[i] & COPIES_MAX;
-        if (copies == 0 &&
-            sky_session_lacks(s->session, block, (uint32_t)(i - s->begins[block]) + 1))
+        uint32_t copies = s->copies[i] & COPIES_MAX, number = (uint32_t)(i - s->begins[block]) + 1;
+        if (copies == 0 && sky_session_lacks(s->session, block, number))
             continue;
         if (copies < out->copies_min)
             out->copies_min = copies;
-        if (copies < sky_session_copies(s->session) && entry.info.set_ms < out->thin_set_ms)
+        if (entry.info.set_ms < out->thin_set_ms && is_thin(s, block, number, copies))
             out->thin_set_ms = entry.info.set_ms;
         wrong |= copies == 0 || (s->copies[i] & WRONG_BIT);
     }
@@ -119,7 +137,9 @@ static sky_status look_over(const sky_world *w, bool sums, sky_world_check *out)
     *out = (sky_world_check){
         .copies_min = UINT32_MAX, .thin_set_ms = INT64_MAX, .broken_set_ms = INT64_MAX};
     const sky_session *session = sky_world_session(w);
-    survey s = {.session = session,
+    survey s = {.frame = &w->frame,
+                .turns = sky_turns(&w->frame.turning, w->now),
+                .session = session,
                 .index = sky_session_index(session),
                 .sums = sums,
                 .check = out,
