@@ -7,8 +7,9 @@
  *   WITHDRAW, the owner is gone, time is up:            waiter ──► SKY_MISS
  *   its deadline, a cancel:                             waiter ──► SKY_E_DEADLINE, SKY_E_CANCELLED
  *
- * An announced key is stored nowhere, or it would not be announced any more. So whoever finds it
- * announced need not look into a tier, and nothing is lost between a look and the wait.
+ * A key whose put ended since it was announced is not announced any more. So whoever finds it
+ * announced waits, and nothing is lost between a look and the wait. One that was stored before it
+ * was announced is found where memory is the nearest tier; others wait.
  *
  * Concurrency: the cache's mutex guards all of it, but for `count`, which lets a put pass without
  * the mutex while nothing is announced. Waiters end without the mutex. */

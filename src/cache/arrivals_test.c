@@ -144,6 +144,24 @@ static void a_put_ends_the_wait_of_all(void **state) {
     close_world(&w);
 }
 
+static void what_memory_has_is_not_waited_for(void **state) {
+    (void)state;
+    world w;
+    open_world(&w, false);
+    put(&w, 1);
+    assert_int_equal(do_one(&w, SKY_OP_ANNOUNCE, 1, 7, 0), SKY_OK); /* it did not look */
+    assert_int_equal(do_one(&w, SKY_OP_ANNOUNCE, 2, 7, 0), SKY_OK);
+    waiter there, coming;
+    await(&w, &there, 1, SKY_SECONDS(5));
+    await(&w, &coming, 2, SKY_SECONDS(5));
+    assert_int_equal(ended(&w, &there), SKY_OK);
+    assert_int_equal(there.item.bytes, 100);
+    assert_int_equal(ended(&w, &coming), SKY_PENDING);
+    sky_release_owner(w.cache, 7, NULL);
+    assert_int_equal(ended(&w, &coming), SKY_MISS);
+    close_world(&w);
+}
+
 static void the_wait_ends_when_nobody_is_to_put_it(void **state) {
     (void)state;
     world w;
@@ -362,6 +380,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_nobody_announced_is_not_waited_for),
         cmocka_unit_test(a_put_ends_the_wait_of_all),
+        cmocka_unit_test(what_memory_has_is_not_waited_for),
         cmocka_unit_test(the_wait_ends_when_nobody_is_to_put_it),
         cmocka_unit_test(time_ends_announcements_and_waits),
         cmocka_unit_test(a_cancelled_wait_leaves_nothing),

@@ -1,6 +1,7 @@
 /* Announce and withdraw: this cache notes it, and so does every farther tier that can (shm, peer).
- * Await: what is announced here is waited for here (cache/arrivals.h). Else tiers are asked as by
- * a has, nearest first; one that can announce waits itself.
+ * Await: memory is asked; what it lacks and is announced here is waited for here
+ * (cache/arrivals.h). Else tiers are asked as by a has, nearest first; one that can announce waits
+ * itself.
  *
  * None of these enters the order of its key: a put must not wait for who awaits it. */
 #include <stdlib.h>
@@ -155,9 +156,24 @@ static bool ask_near(sky_cache *c, sky__request *r, size_t i) {
     return take_answer(c, r, i, &item, 0);
 }
 
+/* Nobody waits for a key that memory has, although it is announced: who announced it may find it
+ * there too, and never put it. The number of items left, in r->picked. */
+static size_t look_near(sky_cache *c, sky__request *r, size_t count) {
+    size_t left = 0;
+    for (size_t n = 0; n < count; n++)
+        if (ask_near(c, r, r->picked[n]))
+            r->picked[left++] = r->picked[n];
+    return left;
+}
+
+/* Memory is asked again after the wait was refused, as a put may have ended in between. */
 static void await_begin(sky_cache *c, sky__request *r, size_t count) {
     bool near = sky__request_asks_near(c, r);
     size_t left = 0;
+    if (near && atomic_load(&c->arrivals.count) > 0)
+        count = look_near(c, r, count);
+    if (count == 0)
+        return;
     wait_here(c, r, count);
     for (size_t n = 0; n < count; n++) {
         uint32_t i = r->picked[n];
