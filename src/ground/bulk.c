@@ -38,11 +38,7 @@ static sky__command pop_command(sky__bulk *b) {
 /* More DROPs of the same, by the loss seen lately: what no DROP reached is in the way until the
  * satellite is full, and then something else may go for it. */
 static uint32_t rounds_of(const sky__bulk *b) {
-    uint32_t rounds = 0;
-    double unheard = b->core->loss.gets;
-    for (; unheard > DROPS_UNHEARD && rounds < ROUNDS_MAX; rounds++)
-        unheard *= b->core->loss.gets;
-    return rounds;
+    return sky__sends_more(b->core, DROPS_UNHEARD, ROUNDS_MAX);
 }
 
 static sky__command command_for(const sky__bulk *b, sky_wire_type type, const sky_chunk_id *id,

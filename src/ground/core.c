@@ -51,6 +51,13 @@ uint32_t sky__silent_requests(const sky__core *c) {
     return count;
 }
 
+uint32_t sky__sends_more(const sky__core *c, double unheard_max, uint32_t more_max) {
+    uint32_t more = 0;
+    for (double unheard = c->loss.gets; unheard > unheard_max && more < more_max; more++)
+        unheard *= c->loss.gets;
+    return more;
+}
+
 /* ---- chunks ---- */
 
 uint64_t sky__rotations(const sky__core *c) {

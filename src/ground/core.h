@@ -48,6 +48,9 @@ bool sky__block_ended(sky__core *c, uint64_t version);
 void sky__loss_note(sky__core *c, bool get, bool lost);
 /* So many requests in a row that nobody answers are not explained by the losses seen lately. */
 uint32_t sky__silent_requests(const sky__core *c);
+/* How often more, at most `more_max` times, a message is sent that nobody answers, so that at most
+ * this share of such messages arrives nowhere, by the loss of gets seen lately. */
+uint32_t sky__sends_more(const sky__core *c, double unheard_max, uint32_t more_max);
 
 /* Copies of a block's head. */
 uint32_t sky__head_copies(const sky_session_config *c);

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "ground/orrery_fixture.h"
+#include "ground/session_state.h"
 
 #define PARITY 2
 #define DATA   7 /* of nine servers */
@@ -152,6 +153,30 @@ static void nothing_is_made_for_the_silent(void **state) {
     sky_orrery_close(&o);
 }
 
+/* The first SET from now on is lost. */
+static bool first_set_is_lost(sky_orrery *o, sky_satellite from, sky_satellite to, sky_message *m) {
+    (void)from, (void)to;
+    return m->type != SKY_WIRE_SET || o->sent[SKY_WIRE_SET] > 1;
+}
+
+/* Nobody acknowledges a piece that is sent back: where links lose, it is sent more than once. */
+static void a_piece_that_is_lost_on_its_way_back_is_there(void **state) {
+    (void)state;
+    sky_orrery o;
+    begin(&o);
+    assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 0, DATA * SKY_ORRERY_CHUNK).status, SKY_OK);
+    o.grounds[0]->core.loss.gets = 0.1;
+    o.grounds[0]->core.loss.samples = 256;
+    sky_orrery_crash(&o, o.frame.servers[8]);
+    memset(o.sent, 0, sizeof o.sent);
+    o.ear = first_set_is_lost;
+    sky_orrery_run(&o, o.now + SKY_SECONDS(605)); /* one patrol */
+    assert_int_equal(o.sent[SKY_WIRE_SET], 2);
+    assert_int_equal(in_place(&o, 9), 9);
+    assert_true(sky_session_settled(o.grounds[0], &told));
+    sky_orrery_close(&o);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_satellite_lost_is_back_after_a_read),
@@ -159,6 +184,7 @@ int main(void) {
         cmocka_unit_test(a_patrol_has_a_rate),
         cmocka_unit_test(a_healthy_block_costs_a_question_a_server),
         cmocka_unit_test(nothing_is_made_for_the_silent),
+        cmocka_unit_test(a_piece_that_is_lost_on_its_way_back_is_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,10 +22,11 @@
 
 enum { PIECE_UNKNOWN, PIECE_ASKED, PIECE_LATE, PIECE_HERE, PIECE_LOST, PIECE_SILENT };
 
-#define GUARDS_MAX    (SKY__REPAIRS_MAX * 3 / 4) /* the rest is for what is lost */
-#define LOSS_SAFETY   2    /* what is rebuilt before it is overdue is not seen to be lost */
-#define ROUND_MORE    0.01 /* of gets may need another round */
-#define SILENCES_WAIT 2    /* before a stripe that keeps nothing is read again for one piece */
+#define GUARDS_MAX        (SKY__REPAIRS_MAX * 3 / 4) /* the rest is for what is lost */
+#define LOSS_SAFETY       2    /* what is rebuilt before it is overdue is not seen to be lost */
+#define ROUND_MORE        0.01 /* of gets may need another round, and of pieces sent back, … */
+#define RESTORES_MORE_MAX 3    /* … as far as so many more of each can do */
+#define SILENCES_WAIT     2    /* before a stripe that keeps nothing is read again for one piece */
 
 /* ---- how much is lost ---- */
 
@@ -344,6 +345,10 @@ static void make_data(sky_session *s, const sky__repair *p, bool mends) {
         make_parity(s, p);
 }
 
+static uint32_t restores_more(const sky_session *s) {
+    return sky__sends_more(&s->core, ROUND_MORE, RESTORES_MORE_MAX);
+}
+
 /* Enough pieces are here: rebuild, deliver, and keep what is to be put back. */
 static void complete_repair(sky_session *s, sky__repair *p) {
     uint32_t request = p->request;
@@ -363,6 +368,7 @@ static void complete_repair(sky_session *s, sky__repair *p) {
         p->to_restore += p->wanted[i];
     }
     p->request = SKY__NONE;
+    p->sends_more = restores_more(s);
     if (p->to_restore == 0)
         repair_close(s, p);
     sky__units_over(&s->scheduler, request, made);
@@ -456,21 +462,25 @@ static bool ask_piece(sky_session *s, uint32_t repair, sky_datagram *out) {
                            &p->ops[place], out);
 }
 
-/* Said once and not listened for: if it is lost, the next get repairs again. */
+/* Not acknowledged: where links lose it is sent several times, and if all are lost the next get or
+ * patrol repairs again. */
 static void restore_piece(sky_session *s, sky__repair *p, sky_datagram *out) {
     uint32_t place = 0;
     while (!p->wanted[place])
         place++;
-    p->wanted[place] = false;
     sky_message m = {.type = SKY_WIRE_SET, .id = p->of.id, .facts = p->of.facts};
     m.id.number = p->stripe.first + place;
     m.data = piece_at(s, p, place);
     m.data_bytes = sky__chunk_length(&s->core, p->of.info.payload_bytes, m.id.number);
     m.facts.checksum = sky_chunk_checksum(&m.id, m.data, m.data_bytes);
     sky__facts_of(&s->core, &m.facts, m.id.number, 0);
-    s->core.stat.repaired_chunks++;
     s->bulk.sent = true;
     sky__send(&s->scheduler, &m, sky__place_now(&s->core, &m.facts), out);
+    if (p->sends_more-- > 0)
+        return;
+    s->core.stat.repaired_chunks++;
+    p->wanted[place] = false;
+    p->sends_more = restores_more(s);
     if (--p->to_restore == 0)
         repair_close(s, p);
 }

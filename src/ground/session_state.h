@@ -31,6 +31,7 @@ typedef struct {
     uint32_t unknown, asked, have, lost; /* pieces; those that are late are in none */
     uint32_t spare;                      /* to be asked for more than the data */
     uint32_t to_restore;                 /* wanted pieces not yet sent back */
+    uint32_t sends_more;                 /* of the next of them, before the one after it */
     bool open;
     bool guarded;                         /* the get asks for its data itself */
     bool eligible;                        /* and has: now for parity */

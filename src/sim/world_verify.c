@@ -52,28 +52,6 @@ static void count_chunk(void *context, const sky_node_chunk *chunk) {
         *copies |= WRONG_BIT;
 }
 
-/* Of the stripe that begins with this chunk, from 0, how many are nowhere, though they were put. */
-static uint32_t lacking(const survey *s, uint32_t block, uint64_t first) {
-    uint64_t end = first + s->servers, last = s->begins[block + 1] - s->begins[block];
-    uint32_t count = 0;
-    for (uint64_t i = first; i < end && i < last; i++)
-        count += (s->copies[s->begins[block] + i] & COPIES_MAX) == 0 &&
-                 !sky_session_lacks(s->session, block, (uint32_t)i + 1);
-    return count;
-}
-
-static bool is_broken(const survey *s, uint32_t block) {
-    uint64_t chunks = s->begins[block + 1] - s->begins[block];
-    bool broken = false;
-    for (uint64_t i = 0; i < chunks && s->parity > 0; i += s->servers) {
-        uint32_t count = lacking(s, block, i);
-        if (count > s->parity) /* lost, and found out when it is read */
-            return false;
-        broken |= count > 0;
-    }
-    return broken;
-}
-
 /* How many of a chunk's copies have a place that lasers lead to from the satellite overhead. In an
  * ideal sky all have. */
 static uint32_t copies_joined(const survey *s, uint32_t block, uint32_t number) {
@@ -84,6 +62,30 @@ static uint32_t copies_joined(const survey *s, uint32_t block, uint32_t number) 
         joined += sky_frame_joined(s->frame, access, home, s->turns);
     }
     return joined;
+}
+
+/* Of the stripe that begins with this chunk, from 0, how many are nowhere. *joined: … some of which
+ * have a place that lasers lead to. */
+static uint32_t lacking(const survey *s, uint32_t block, uint64_t first, bool *joined) {
+    uint64_t end = first + s->servers, last = s->begins[block + 1] - s->begins[block];
+    uint32_t count = 0;
+    for (uint64_t i = first; i < end && i < last; i++) {
+        if ((s->copies[s->begins[block] + i] & COPIES_MAX) > 0)
+            continue;
+        *joined |= copies_joined(s, block, (uint32_t)i + 1) > 0;
+        count++;
+    }
+    return count;
+}
+
+static bool is_broken(const survey *s, uint32_t block) {
+    uint64_t chunks = s->begins[block + 1] - s->begins[block];
+    bool broken = false;
+    for (uint64_t i = 0; i < chunks && s->parity > 0; i += s->servers) {
+        if (lacking(s, block, i, &broken) > s->parity) /* lost, and found out when it is read */
+            return false;
+    }
+    return broken;
 }
 
 /* Fewer copies than there can be, and fewer than there should. */
