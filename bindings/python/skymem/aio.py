@@ -23,6 +23,7 @@ from skymem.cache import (
     tiers_mask,
     version_of,
 )
+from skymem.errors import BusyError, SmallError
 
 if TYPE_CHECKING:
     from skymem._core import Buffer, Target
@@ -138,12 +139,22 @@ class AsyncCache:
 
     async def get(self, key: Key, *, timeout: float | None = None) -> bytes | None:
         """As `Cache.get`, of a whole payload."""
-        detail = (await self._run(_core.OP_has, (key,), timeout=timeout)).details()[0]
-        if detail is None:
-            return None
-        out = bytearray(detail[0])
-        size = (await self.get_many((key,), (out,), timeout=timeout))[0]
-        return None if size is None else bytes(memoryview(out)[:size])
+        until = None if timeout is None else time.monotonic() + timeout
+        left = timeout
+        for _ in range(8):  # it may change between the two questions
+            detail = (await self._run(_core.OP_has, (key,), timeout=left)).details()[0]
+            if detail is None:
+                return None
+            out = bytearray(detail[0])
+            left = None if until is None else max(0.0, until - time.monotonic())
+            try:
+                size = (await self.get_many((key,), (out,), timeout=left))[0]
+            except SmallError:
+                size = None
+            if size is not None:
+                return bytes(memoryview(out)[:size])
+            left = None if until is None else max(0.0, until - time.monotonic())
+        raise BusyError("get: the value changed while it was read, eight times")
 
     async def get_many(
         self, keys: Sequence[Key], out: Sequence[Target | list[Target | int]], *, offset: int = 0,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+from typing import Any
 
 import pytest
 
 import skymem
+from skymem import _core
 from conftest import first_version
 
 KEYS = [bytes([i + 1]) * 32 for i in range(4)]
@@ -33,6 +35,40 @@ def test_calls_overlap_and_the_loop_runs() -> None:
             assert await cache.has_many([*KEYS, b"z" * 32]) == [True] * 4 + [False]
             assert await cache.get(b"z" * 32) is None
             assert await cache.remove(KEYS[0]) and not await cache.has(KEYS[0])
+
+    asyncio.run(main())
+
+
+def test_a_get_hears_of_changes_and_has_one_deadline() -> None:
+    class Changing(skymem.AsyncCache):
+        """The value grows, or goes, after it was looked at."""
+
+        def __init__(self) -> None:
+            super().__init__("mem:16MiB")
+            self.later: list[bytes | None] = []
+            self.timeouts: list[float] = []
+
+        async def _run(self, op: int, *args: Any, **options: Any) -> _core.Batch:
+            batch = await super()._run(op, *args, **options)
+            self.timeouts.append(options["timeout"])
+            if op == _core.OP_has and self.later:
+                value = self.later.pop(0)
+                self.cache.put("a", value) if value else self.cache.remove("a")
+            return batch
+
+    async def main() -> None:
+        async with Changing() as cache:
+            cache.cache.put("a", b"1")
+            cache.later = [b"22", b"333"]
+            assert await cache.get("a", timeout=60) == b"333"
+            assert cache.timeouts[0] == 60
+            assert all(a > b for a, b in zip(cache.timeouts, cache.timeouts[1:]))
+            cache.later = [None]
+            assert await cache.get("a", timeout=60) is None
+            cache.cache.put("a", b"1")
+            cache.later = [b"1" * n for n in range(2, 99)]
+            with pytest.raises(skymem.BusyError, match="eight times"):
+                await cache.get("a", timeout=60)
 
     asyncio.run(main())
 
