@@ -119,6 +119,12 @@ def _number(level: str) -> int:
     return coding_of(level) - 1
 
 
+def _kv(kv: str) -> int:
+    if kv not in ("k", "v"):
+        raise ValueError(f"kv: k or v is wanted, not {kv!r}")
+    return ("k", "v").index(kv)
+
+
 def encode(
     layers: Iterable[Iterable[Buffer]], *, level: str = "4", profile: Profile | None = None,
     first_position: int = 0, plain: bool = False, first_token_raw: bool | None = None,
@@ -182,7 +188,7 @@ def encode_stream(
     layer: as the profile counts, in its order.
     """
     options = (_number(level), plain, first_token_raw, step_scale, first_position, profile, element)
-    return _core.stream_encode(rows, layer, "kv".index(kv), options)
+    return _core.stream_encode(rows, layer, _kv(kv), options)
 
 
 def decode_stream(
@@ -191,4 +197,4 @@ def decode_stream(
 ) -> None:  # fmt: skip
     """Decode a bare stream into an array of its shape."""
     options = (0, False, False, 0.0, first_position, profile, element)
-    _core.stream_decode(data, out, layer, "kv".index(kv), options)
+    _core.stream_decode(data, out, layer, _kv(kv), options)

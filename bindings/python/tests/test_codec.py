@@ -263,6 +263,7 @@ BAD: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: codec.info(DATA[:70]), skymem.CorruptError, "no container"),
     (lambda: codec.info(b"x" * 200), skymem.CorruptError, "no container"),
     (lambda: codec.decode_stream(b"x" * 99, ROWS[0, 0].copy()), skymem.Error, "decode"),
+    (lambda: codec.encode_stream(ROWS[0, 0], kv="kv"), ValueError, "kv: k or v"),  # type: ignore
     (lambda: codec.rope(63), skymem.ParamError, "an even number"),
     (lambda: codec.rope(2**40), ValueError, "below 2..32"),
     (lambda: codec.rope(64, kind="other"), ValueError, "neox or"),  # type: ignore[arg-type]
