@@ -166,6 +166,10 @@ static int batch_await(batch_object *b, sky_time until) {
         status = sky_wait(b->cache->handle, b->id, slice);
         Py_END_ALLOW_THREADS;
         cache_leave(b->cache);
+        if (status == SKY_E_FORKED) { /* the parent's goes on */
+            raise_status(status, "the batch");
+            return -1;
+        }
         if (status != SKY_E_DEADLINE) { /* or somebody else ended it meanwhile */
             batch_end(b);
             return 1;

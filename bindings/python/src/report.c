@@ -121,8 +121,9 @@ PyObject *cache_stat(PyObject *self, PyObject *unused) {
     cache_object *cache = (cache_object *)self;
     if (!cache_enter(cache))
         return NULL;
-    PyObject *list = PyList_New(0);
-    for (size_t i = 0; list && i < sky_tier_count(cache->handle); i++) {
+    size_t tiers = sky_tier_count(cache->handle); /* none in a child of fork() */
+    PyObject *list = tiers ? PyList_New(0) : raise_status(SKY_E_FORKED, "stat");
+    for (size_t i = 0; list && i < tiers; i++) {
         sky_tier_stat t;
         sky_status status;
         Py_BEGIN_ALLOW_THREADS;
