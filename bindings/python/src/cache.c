@@ -64,7 +64,7 @@ static PyObject *cache_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         Py_BEGIN_ALLOW_THREADS;
         status = sky_cache_open(strings, (size_t)PyTuple_Size(tuple), &self->handle, &error);
         Py_END_ALLOW_THREADS;
-        if (status != SKY_OK)
+        if (status != SKY_OK && PyErr_CheckSignals() == 0) /* Ctrl-C in a store of Python's */
             raise_status(status, "%s", error.text);
     }
     PyMem_Free(strings);

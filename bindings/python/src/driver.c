@@ -33,7 +33,7 @@ static sky_status take_exception(PyObject *store, sky_error *error) {
     PyObject *errors = PyImport_ImportModule("skymem.errors");
     PyObject *ours = errors ? PyObject_GetAttrString(errors, "Error") : NULL;
     sky_status status = SKY_E_IO;
-    bool known = true;
+    bool known = true, interrupted = false;
     if (ours && PyErr_GivenExceptionMatches(value, ours))
         status = status_attribute(value, "status");
     else if (PyErr_GivenExceptionMatches(value, PyExc_KeyError))
@@ -45,7 +45,7 @@ static sky_status take_exception(PyObject *store, sky_error *error) {
     else if (PyErr_GivenExceptionMatches(value, PyExc_OSError))
         status = status_attribute(value, "errno") == (sky_status)ENOSPC ? SKY_E_FULL : SKY_E_IO;
     else if (PyErr_GivenExceptionMatches(value, PyExc_KeyboardInterrupt))
-        PyErr_SetInterrupt(); /* it was meant for who called the library */
+        interrupted = true;
     else
         known = false;
     Py_XDECREF(ours);
@@ -65,6 +65,8 @@ static sky_status take_exception(PyObject *store, sky_error *error) {
         PyErr_Restore(kind, value, trace);
         PyErr_WriteUnraisable(store);
     }
+    if (interrupted)
+        PyErr_SetInterrupt(); /* for who called the library; str() before would hear it */
     return status;
 }
 

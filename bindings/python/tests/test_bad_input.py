@@ -186,6 +186,25 @@ cache.close()
     assert done.stdout == "stopped\n"
 
 
+def test_ctrl_c_ends_an_opening(script: Script) -> None:
+    done = script(
+        """
+import os, signal, skymem
+class Store:
+    def __init__(self, where): os.kill(os.getpid(), signal.SIGINT)
+    def read(self, key, offset, size): return None
+    def write(self, key, value, durable): pass
+    def remove(self, key): return False
+skymem.register_tier("pressed", Store)
+try:
+    skymem.Cache("pressed:1")
+except KeyboardInterrupt:
+    print("stopped")
+"""
+    )
+    assert done.stdout == "stopped\n"
+
+
 # An engine of one layer, whose state of token t is t; and a store that keeps blocks, and answers
 # only after `answer` is set.
 SLOW_LOAD = """
