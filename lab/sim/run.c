@@ -212,9 +212,27 @@ static uint64_t slowest_bits_s(const sky_scenario *s) {
     return (uint64_t)((double)s->links.ground_bits_s * rate * worst) + 1;
 }
 
-/* A value that the whole sky has no room for. */
-static bool fits_nowhere(const run *r, const sky_result *result) {
-    return result->status == SKY_E_FULL && r->check.value_bytes > sky_world_bytes_max(r->world);
+static bool is_evictable(const sky_index *index, uint32_t block) {
+    bool free = !sky_index_pinned(index, block);
+    for (uint32_t b = sky_index_next(index, 0); free && b != SKY_BLOCK_NONE;
+         b = sky_index_next(index, b + 1))
+        free = sky_index_parent(index, b) != block;
+    return free;
+}
+
+/* A ground that made room has nothing left but what is pinned, and what that hangs below. */
+static bool all_is_pinned(const sky_index *index) {
+    uint32_t b = sky_index_next(index, 0);
+    while (b != SKY_BLOCK_NONE && !is_evictable(index, b))
+        b = sky_index_next(index, b + 1);
+    return b == SKY_BLOCK_NONE && sky_index_count(index) > 0;
+}
+
+/* A value that the whole sky has no room for, or none besides what is pinned. */
+static bool fits_nowhere(const run *r, const request *q, const sky_result *result) {
+    const sky_session *session = sky_world_session_at(r->world, q->who.ground);
+    return result->status == SKY_E_FULL && (r->check.value_bytes > sky_world_bytes_max(r->world) ||
+                                            all_is_pinned(sky_session_index(session)));
 }
 
 /* An error, while nothing was in the way. Between clocks that differ one may happen, and where the
@@ -222,7 +240,7 @@ static bool fits_nowhere(const run *r, const sky_result *result) {
 static void judge_error(run *r, const request *q, const sky_result *result) {
     bool failed = result->status != SKY_OK && result->status != SKY_MISS;
     if (failed && (q->op == SKY_OP_PUT || q->op == SKY_OP_GET) && !anything_goes(r) &&
-        !fits_nowhere(r, result) && r->scenario.faults.skew_ns == 0 &&
+        !fits_nowhere(r, q, result) && r->scenario.faults.skew_ns == 0 &&
         sky_link_busy_ns(slowest_bits_s(&r->scenario), r->scenario.links.queue_bytes) <
             SKY_SECONDS(10))
         r->unexcused += q->calm && sky__run_is_calm(r, q->who.ground, result->time.began);

@@ -126,7 +126,8 @@ static void carry_otherwise(char *text) {
  * waited for, so that all was sent again, for good. 1241: the whole sky has no room for a value, so
  * that each put ends in an error with a cause. 990065: what stayed for one giver's clock stayed for
  * another's too. 990109: no laser led to where a copy belonged.
- * 990116: a piece was lost each time that it was sent back. */
+ * 990116: a piece was lost each time that it was sent back. 3000175: all that was left was pinned,
+ * and a put found no room. */
 static void seeds_that_failed_once_pass(void **state) {
     (void)state;
     char text[SKY_SIM_DRAWN_MAX];
@@ -142,7 +143,7 @@ static void seeds_that_failed_once_pass(void **state) {
         double hours;
     } seeds[] = {{306, 1},     {20016, 1},  {20019, 1},  {20296, 1},  {100095, 4}, {100275, 4},
                  {101177, 4},  {101377, 4}, {701601, 4}, {102389, 4}, {800469, 4}, {8830339, 4},
-                 {8811643, 1}, {1241, 0.5}, {990109, 2}, {990116, 2}};
+                 {8811643, 1}, {1241, 0.5}, {990109, 2}, {990116, 2}, {3000175, 2}};
     for (size_t i = 0; i < sizeof seeds / sizeof seeds[0]; i++) {
         sky_sim_draw(seeds[i].seed, seeds[i].hours, text);
         fly(text, seeds[i].seed);
