@@ -1,6 +1,7 @@
 /* Proves, with processes of their own: clients share one copy of a payload; one that is killed,
- * while it reads or writes, gives back what it held; a host that is killed is told of, what it lent
- * stays readable, and the next one is connected to. The test runs itself as host and as client. */
+ * while it reads or writes, gives back what it held, though a child of it lives; a host that is
+ * killed is told of, what it lent stays readable, and the next one is connected to. The test runs
+ * itself as host and as client. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -120,6 +121,23 @@ static int be_writer(const char *path) {
         if (seed == 101)
             say_ready(NULL);
     return 1;
+}
+
+/* Lease key 1, say which process is a child of this one, and wait to be killed. */
+static int be_forker(const char *path) {
+    sky_cache *cache = connect_to(path);
+    if (!cache || put(cache, 1, BYTES, 1) != SKY_OK || lease(cache, 1).status != SKY_OK)
+        return 1;
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(120); /* should the test end before */
+        pause();
+        _exit(0);
+    }
+    printf("%d\n", child);
+    fflush(stdout);
+    pause();
+    return 0;
 }
 
 /* ---- starting and ending them ---- */
@@ -263,6 +281,18 @@ static void a_writer_that_is_killed_leaves_the_old_or_the_new(void **state) {
     end(&host);
 }
 
+static void a_child_of_a_dead_client_keeps_nothing(void **state) {
+    (void)state;
+    process host = start("host"), forker = start("forker");
+    await_clients(1, 1);
+    assert_int_equal(kill(forker.pid, SIGKILL), 0);
+    assert_int_equal(waitpid(forker.pid, NULL, 0), forker.pid);
+    await_clients(0, 0);
+    assert_int_equal(kill(atoi(forker.line), SIGKILL), 0);
+    fclose(forker.out);
+    end(&host);
+}
+
 static void a_host_that_is_killed_is_told_of(void **state) {
     (void)state;
     process host = start("host");
@@ -295,11 +325,14 @@ int main(int argc, char **argv) {
     if (argc == 3) {
         if (strcmp(argv[1], "host") == 0)
             return be_host(argv[2]);
+        if (strcmp(argv[1], "forker") == 0)
+            return be_forker(argv[2]);
         return strcmp(argv[1], "reader") == 0 ? be_reader(argv[2]) : be_writer(argv[2]);
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(clients_share_one_copy_and_the_dead_give_back),
         cmocka_unit_test(a_writer_that_is_killed_leaves_the_old_or_the_new),
+        cmocka_unit_test(a_child_of_a_dead_client_keeps_nothing),
         cmocka_unit_test(a_host_that_is_killed_is_told_of),
     };
     snprintf(socket_path, sizeof socket_path, "/tmp/skymem-processes-%d", getpid());

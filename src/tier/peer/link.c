@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "io/clock.h"
+#include "io/fork.h"
 #include "io/local.h"
 #include "io/secret.h"
 
@@ -120,6 +121,7 @@ sky_status sky_peer_link_create(const sky_peer_transport *transport, int fd, boo
     memcpy(l->keys, ours, SKY_SECRET_BYTES);
     memcpy(l->keys + SKY_SECRET_BYTES, theirs, SKY_SECRET_BYTES);
     l->fd = fd;
+    sky_fork_drop(fd); /* else a child keeps the connection open when this process is gone */
     *out = l;
     return SKY_OK;
 }
@@ -127,6 +129,7 @@ sky_status sky_peer_link_create(const sky_peer_transport *transport, int fd, boo
 void sky_peer_link_destroy(sky_peer_link *l) {
     if (!l)
         return;
+    sky_fork_keep(l->fd);
     if (l->fd >= 0)
         l->transport->close(l->fd);
     sky_aead_destroy(l->aead);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "io/clock.h"
+#include "io/fork.h"
 #include "io/local.h"
 #include "io/pages.h"
 #include "io/shared.h"
@@ -87,10 +88,12 @@ sky_status sky__shm_link_open(const char *path, uint32_t user, sky_time until,
         return SKY_E_NOMEM;
     l->fd = -1;
     sky_status status = connect_by(path, user, until, &l->fd);
-    if (status == SKY_OK)
+    if (status == SKY_OK) {
+        sky_fork_drop(l->fd); /* else a child keeps what the host lent to this process */
         status = greet(l, until);
-    else
+    } else {
         l->fd = -1;
+    }
     if (status == SKY_OK)
         *out = l;
     else
@@ -108,6 +111,7 @@ static void drop_stage(sky__shm_link *l) {
 
 void sky__shm_link_cut(sky__shm_link *l) {
     sky_ring_deinit(&l->ring);
+    sky_fork_keep(l->fd);
     sky_local_close(l->fd);
     l->fd = -1;
     drop_stage(l);
