@@ -75,6 +75,12 @@ static bool holds(const sky_node *n, const sky_chunk_id *id) {
     return sky_node_find(n, id, &chunk);
 }
 
+/* A head that a ground sets again without waiting for an answer: a satellite that knows of its
+ * removal neither stores nor answers it. */
+static bool may_go_unanswered(const sky_message *m) {
+    return m->type == SKY_WIRE_SET && m->id.number == 0 && m->request == 0;
+}
+
 static void judge_request(sky_check_nodes *c, uint32_t number, const sky_node *n,
                           const sky_datagram *d, const sky_message *m) {
     const sky_node_stat *was = &c->before.stat, *is = &n->stat;
@@ -89,6 +95,8 @@ static void judge_request(sky_check_nodes *c, uint32_t number, const sky_node *n
         c->stores &= malformed || !right;
         return;
     }
+    if (may_go_unanswered(m) && n->job_count == c->before.jobs)
+        return;
     bool refused = is->refused > was->refused;
     debt owed = {
         .to = d->from, .request = m->request, .id = m->id, .type = m->type, .refused = refused};

@@ -95,6 +95,26 @@ static void what_is_right_passes(void **state) {
     end(&s);
 }
 
+/* Nobody waits for the answer to a head that is set again, and one that was removed gets none. */
+static void a_removed_head_needs_no_answer(void **state) {
+    (void)state;
+    subject s;
+    begin(&s);
+    sky_message set = bench_set(SKY_WIRE_SET, 1, here);
+    set.id.number = 0;
+    set.facts.checksum = sky_chunk_checksum(&set.id, set.data, set.data_bytes);
+    tell(&s, 0, &set, SKY_GROUND, NULL);
+    assert_true(hear(&s, SKY_MS(10), NULL));
+    sky_message drop = {.type = SKY_WIRE_DROP, .id = set.id, .stride = 1};
+    tell(&s, SKY_MS(20), &drop, SKY_GROUND, NULL);
+    set.request = 0;
+    tell(&s, SKY_MS(30), &set, SKY_GROUND, NULL);
+    assert_false(hear(&s, SKY_MS(40), NULL));
+    assert_int_equal(sky_node_chunks(&s.b.node), 0);
+    assert_true(all_well(&s.check));
+    end(&s);
+}
+
 static void lose_chunk(subject *s) {
     for (uint32_t i = 0; i < s->b.node.slot_fresh; i++) {
         if (s->b.node.slots[i].used)
@@ -210,6 +230,7 @@ static void a_crash_owes_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_right_passes),
+        cmocka_unit_test(a_removed_head_needs_no_answer),
         cmocka_unit_test(each_wrong_is_noticed),
         cmocka_unit_test(answers_that_are_forgotten_are_missed),
         cmocka_unit_test(a_drop_that_is_ignored_is_noticed),

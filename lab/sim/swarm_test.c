@@ -127,7 +127,7 @@ static void carry_otherwise(char *text) {
  * that each put ends in an error with a cause. 990065: what stayed for one giver's clock stayed for
  * another's too. 990109: no laser led to where a copy belonged.
  * 990116: a piece was lost each time that it was sent back. 3000175: all that was left was pinned,
- * and a put found no room. */
+ * and a put found no room. 3200108: a removed head was set again, which is not answered. */
 static void seeds_that_failed_once_pass(void **state) {
     (void)state;
     char text[SKY_SIM_DRAWN_MAX];
@@ -153,6 +153,8 @@ static void seeds_that_failed_once_pass(void **state) {
     }
     sky_sim_draw(990065, 2, text);
     fly(text, 990065); /* several grounds: without datagrams alone */
+    sky_sim_draw(3200108, 2, text);
+    fly(text, 3200108);
     fly("constellation: {planes: 3, slots: 4}\n"
         "eviction: [gossip, lazy, sweep, broadcast]\n"
         "time: {rotation_s: 1}\n"
