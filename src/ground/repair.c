@@ -1,7 +1,7 @@
 /* Chunks made again: a stripe that lost a piece asks for as many others as it has data, rebuilds
  * what the get wants, and sends it back to where it should be.
  *
- *     chunk lost ──► repair of its stripe ──pieces──► rebuilt ──► delivered ──► SET again, once
+ *     chunk lost ──► repair of its stripe ──pieces──► rebuilt ──► delivered ──► SET again
  *                        │ too many lost
  *                        └──► the block is lost
  *
