@@ -11,7 +11,9 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "ground/orrery_fixture.h"
+#include "ground/session_state.h"
 
 #define BLOCK_BYTES 12345
 
@@ -443,6 +445,37 @@ static void the_slow_say_how_they_are(void **state) {
     }
 }
 
+/* Nothing passes; of what was just sent to who counts as silent, the longest wait is kept. */
+static bool nothing_passes(sky_orrery *o, sky_satellite from, sky_satellite to, sky_message *m) {
+    const sky__scheduler *q = &o->grounds[0]->scheduler;
+    sky_time *longest = o->ear_context;
+    (void)from, (void)to, (void)m;
+    for (uint32_t i = 0; i < q->operation_fresh; i++) {
+        const sky__operation *op = &q->operations[i];
+        if (op->request != SKY__NONE && op->sent == o->now && sky__is_silent(q, op->to))
+            *longest = sky__later(*longest, op->deadline - op->sent);
+    }
+    return false;
+}
+
+/* Where so much is lost that losses explain silence, waits double; but not for who counts as
+ * silent. */
+static void waits_for_the_silent_do_not_double(void **state) {
+    (void)state;
+    sky_orrery o;
+    sky_time longest = 0;
+    begin_late(&o, &shapes[0], SKY_MS(80));
+    assert_done(&o, 0, SKY_OP_PUT, 1);
+    o.grounds[0]->core.loss.all = 0.9;
+    o.ear_context = &longest;
+    o.ear = nothing_passes;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_GET, 1, 0).status, SKY_E_UNAVAILABLE);
+    const sky__scheduler *q = &o.grounds[0]->scheduler;
+    assert_true(0 < longest && longest <= sky__silence_ns(q) / SKY__SILENT_WAITS);
+    sky_orrery_close(&o);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_satellite_overhead_may_die),
@@ -459,6 +492,7 @@ int main(void) {
         cmocka_unit_test(what_the_dead_have_is_not_denied),
         cmocka_unit_test(an_outage_costs_two_round_trips),
         cmocka_unit_test(the_slow_say_how_they_are),
+        cmocka_unit_test(waits_for_the_silent_do_not_double),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

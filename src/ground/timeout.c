@@ -97,8 +97,8 @@ sky_time sky__deadline_of(sky__scheduler *q, sky_time leaves, sky__operation *o)
         o->first_due = o->due;
     sky_time wait = o->due + slack_of(q, o) - q->core->now;
     sky_time most = sky__later(wait, sky__silence_ns(q) / SKY__SILENT_WAITS);
-    wait = sky__is_silent(q, o->to) ? most : wait;   /* it has one try */
-    if (q->requests->rows[o->request].ask.until > 0) /* it has many, none far from the next */
+    bool silent = sky__is_silent(q, o->to);                    /* it has one try */
+    if (silent || q->requests->rows[o->request].ask.until > 0) /* many, none far from the next */
         return q->core->now + most;
     uint32_t doublings = o->unanswered > SKY__PATIENT_ATTEMPTS
                              ? o->unanswered - SKY__PATIENT_ATTEMPTS
