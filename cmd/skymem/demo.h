@@ -3,8 +3,8 @@
  *   tokens  | 2,048 of the handbook            | 32 of a question |
  *             found in a tier, or computed        always computed
  *
- * demo_text.c has the text, demo_measure.c answers and times, demo_promise.c judges the times,
- * demo_report.c tells. */
+ * demo_text.c has the text, demo_measure.c answers and times, demo_host.c runs a host beside it,
+ * demo_promise.c judges the times, demo_report.c tells. */
 #ifndef SKYMEM_CLI_DEMO_H
 #define SKYMEM_CLI_DEMO_H
 
@@ -16,12 +16,14 @@ extern const char *const cli_demo_questions[CLI_DEMO_QUESTIONS];
 
 #ifdef SKYMEM_WITH_LLAMA
 
+#include <sys/types.h>
+
 #define DEMO_SHARED     2048u
 #define DEMO_SUFFIX     32u
 #define DEMO_PROMPT     (DEMO_SHARED + DEMO_SUFFIX)
 #define DEMO_PARTIAL    CLI_DEMO_QUESTIONS /* the prompt that shares only its beginning */
 #define DEMO_PROMPTS    (CLI_DEMO_QUESTIONS + 1)
-#define DEMO_ROWS_MAX   12
+#define DEMO_ROWS_MAX   13
 #define DEMO_ROUNDS_MAX 5
 
 /* One answer: what it said, and when its first token was known. */
@@ -85,10 +87,17 @@ int demo_warm(demo *d, const char *source, sky_sequence *sequence, size_t first_
 /* level NULL: blocks lie there as they are; else coded, and the row is called SOURCE-LEVEL. */
 int demo_disk(demo *d, const char *level);
 int demo_sky(demo *d, const char *scenario, const char *time_scale, const char *level);
+/* From the memory of a skymemd, which is a process of its own. */
+int demo_shm(demo *d);
 /* A link so slow that the engine computes the head while the tail is loaded. */
 int demo_slow(demo *d, const char *scenario, const char *time_scale);
 int demo_udp(demo *d, const char *scenario);
 void demo_free(demo *d);
+
+/* demo_host.c: a skymemd at `socket`, whose arena holds 1 GiB; says why when it cannot. The caller
+ * stops it, which waits for its end. */
+int demo_host_start(const demo *d, const char *socket, pid_t *host);
+void demo_host_stop(pid_t host);
 
 /* demo_promise.c */
 #define DEMO_WARNINGS_MAX DEMO_ROWS_MAX /* one for each row, the cold one included */

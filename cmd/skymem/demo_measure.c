@@ -367,6 +367,23 @@ int demo_disk(demo *d, const char *level) {
     return code;
 }
 
+int demo_shm(demo *d) {
+    char folder[4096], socket[4120], url[4130];
+    pid_t host;
+    int code = cli_scratch_make(d->c, NULL, "demo", folder, sizeof folder);
+    if (code != CLI_OK)
+        return code;
+    snprintf(socket, sizeof socket, "%s/skymemd.sock", folder);
+    snprintf(url, sizeof url, "shm:%s", socket);
+    code = demo_host_start(d, socket, &host);
+    if (code == CLI_OK) {
+        code = one_tier(d, &(demo_tier){.source = "shm", .url = url, .rounds = 3});
+        demo_host_stop(host);
+    }
+    cli_scratch_remove(folder);
+    return code;
+}
+
 /* Let the sky turn under what was just stored, as far as it does in a short time. */
 static int wait_rotations(demo *d, const cli_store *store, const char *source) {
     sky_sky_report r = {0};

@@ -3,12 +3,13 @@
  * A promise is a time to the first token, not a factor, so that it holds on a fast and on a slow
  * machine. It is made of what was measured beside the row:
  *
- *   row          promised at most
- *   mem          1.25 x llama.cpp's own restore from memory (the column LLAMA.CPP)
- *   disk, sky    1.5 x that, and for a simulated sky the time that light, links and satellites take
- *   sky-slow     1.05 x the sooner of loading alone and computing alone
- *   sky+udp      3 x that: its satellites share the processor with the model
- *   mem-partial  1.25 x the cold time, by the share of the prompt that has to be computed
+ *   row             promised at most
+ *   mem             1.25 x llama.cpp's own restore from memory (the column LLAMA.CPP)
+ *   shm, disk, sky  1.5 x that, and for a simulated sky the time that light, links and satellites
+ *                   take
+ *   sky-slow        1.05 x the sooner of loading alone and computing alone
+ *   sky+udp         3 x that: its satellites share the processor with the model
+ *   mem-partial     1.25 x the cold time, by the share of the prompt that has to be computed
  *
  * The cold time is what all factors are relative to. It is steady when the slowest question took
  * at most 4/3 of the fastest. */

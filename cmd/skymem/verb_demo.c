@@ -21,9 +21,16 @@ static bool listed(const char *list, const char *word) {
 }
 
 static int check_sources(cli *c) {
-    static const char *const known[] = {"mem",     "mem-partial",      "disk",
-                                        "disk-8",  "disk-4",           "sky-rotation",
-                                        "sky-hop", "sky-rotation-hop", "sky-rotation-hop-4",
+    static const char *const known[] = {"mem",
+                                        "shm",
+                                        "mem-partial",
+                                        "disk",
+                                        "disk-8",
+                                        "disk-4",
+                                        "sky-rotation",
+                                        "sky-hop",
+                                        "sky-rotation-hop",
+                                        "sky-rotation-hop-4",
                                         "sky-slow"};
     size_t found = 0, words = 1;
     const char *list = cli_text(c, "sources");
@@ -34,7 +41,7 @@ static int check_sources(cli *c) {
     return found == words || strcmp(list, "all") == 0
                ? CLI_OK
                : cli_usage(c,
-                           "--sources %s: each once, of mem, mem-partial, disk, "
+                           "--sources %s: each once, of mem, shm, mem-partial, disk, "
                            "disk-8, disk-4, sky-rotation, sky-hop, sky-rotation-hop, "
                            "sky-rotation-hop-4, sky-slow",
                            list);
@@ -101,6 +108,8 @@ static int demo_tiers(cli *c, demo *d, char scenarios[][4096], size_t scenario_c
         code = demo_warm(d, "mem", d->sequence, 0, CLI_DEMO_QUESTIONS, 3);
         demo_tell_row(d);
     }
+    if (code == CLI_OK && listed(sources, "shm"))
+        code = demo_shm(d);
     if (code == CLI_OK && listed(sources, "disk"))
         code = demo_disk(d, NULL);
     if (code == CLI_OK && scenario_count > 0)
@@ -183,7 +192,7 @@ const cli_verb cli_verb_demo = {
              "it, so that they migrate. Rows with a level, such as disk-4, keep the blocks "
              "encoded: their answers may differ.\n"
              "Each row promises a longest time to the first token. mem: 1.25 times llama.cpp's "
-             "own restore from memory. disk and sky: 1.5 times that, and for the sky also the "
+             "own restore from memory. shm, disk and sky: 1.5 times that, and for the sky also the "
              "time of light, links and satellites. mem-partial: 1.25 times its share of the cold "
              "time. sky-slow: 1.05 times the sooner of loading alone and computing alone. A line "
              "below the tables names each row that is slower. Another says so when "
@@ -196,11 +205,12 @@ const cli_verb cli_verb_demo = {
              .value = "LIST",
              .fallback = "all",
              .help = "rows to measure, separated by commas; default: all",
-             .detail =
-                 "The rows are mem, disk, sky-rotation, sky-hop, sky-rotation-hop, disk-8, disk-4, "
-                 "sky-rotation-hop-4, sky-slow and mem-partial. sky-slow is a link of 30 Mb/s, "
-                 "over "
-                 "which the model computes the beginning while the end is loaded."},
+             .detail = "The rows are mem, shm, disk, sky-rotation, sky-hop, sky-rotation-hop, "
+                       "disk-8, disk-4, "
+                       "sky-rotation-hop-4, sky-slow and mem-partial. shm is the memory of a "
+                       "skymemd that "
+                       "the demo starts and ends. sky-slow is a link of 30 Mb/s, over which the "
+                       "model computes the beginning while the end is loaded."},
             {.name = "scenario",
              .kind = CLI_SCENARIO,
              .value = "SCENARIO",
