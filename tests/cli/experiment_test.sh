@@ -40,7 +40,8 @@ grep -q '^| 250 characters | 10 of 11, 1 killed | 8, uncalibrated | ' "$work/sai
 grep -q '^| \*authors, HQQ\* | 10 | 8 bits | 10.2 | 7.8 | 24% |' "$work/said" ||
     fail "$(cat "$work/said")"
 ! pgrep -f "$work/tmp" >/dev/null || fail "satellites were left"
-[ -z "$(ls -A "$work/tmp")" ] || fail "it left files: $(ls "$work/tmp")"
+left=$(ls -A "$work/tmp" | grep -v '^skymem-ports-') # of tools/free-ports
+[ -z "$left" ] || fail "it left files: $left"
 
 # ended by SIGTERM it leaves none either
 tools/experiment "$build" --model "$work/tiny.gguf" --small --results "$work/none" \
