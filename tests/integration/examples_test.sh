@@ -91,7 +91,8 @@ for verb in shell("skymem help --list")[1].split():
 
 # A scenario is found by its name from anywhere; the user's own is found before the installed one.
 names = shell("skymem help --scenarios")[1].split()
-installed = sorted(n[:-5] for n in os.listdir(f"{sys.argv[1]}/share/skymem/scenarios"))
+installed = sorted(n[:-5] for n in os.listdir(f"{sys.argv[1]}/share/skymem/scenarios")
+                   if n.endswith(".yaml"))
 if sorted(set(names)) != installed or "seed" not in installed:
     fail(f"skymem help --scenarios: {names}, installed are {installed}")
 own = os.path.expanduser("~/.local/share/skymem/scenarios")
