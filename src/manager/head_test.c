@@ -359,6 +359,33 @@ static void a_damaged_block_is_computed_through(void **state) {
     }
 }
 
+static sky_status meet_another_calibration(made_up_engine *e, uint32_t first, uint32_t count) {
+    setting *s = e->context;
+    atomic_fetch_add(&s->w.manager->coded.foreign, first + count == BLOCK_TOKENS);
+    return SKY_OK;
+}
+
+/* The last block turns out to be coded with another calibration while the link carries nothing: so
+ * are those that the engine computed without a look at their copies, and all are stored again. */
+static void unseen_blocks_before_another_calibration_are_stored_again(void **state) {
+    (void)state;
+    for (int foreign = 0; foreign < 2; foreign++) {
+        static setting s;
+        setup(&s, shape(0));
+        shaped_rate(s.far, CARRIES);
+        stored_block b = world_fetch(&s.w, TOKENS - 1, BLOCK_TOKENS, BLOCKS - 1);
+        shaped_rate(s.far, STALLS);
+        shaped_refuse(s.far, SKY_OP_GET, &b.keys[BLOCKS - 1], SKY_MISS);
+        if (foreign)
+            s.w.engine.before_advance = meet_another_calibration;
+        sky_lookup l = expect(&s, BLOCKS, BLOCKS);
+        assert_int_equal(l.foreign_blocks, foreign ? BLOCKS : 0);
+        assert_int_equal(world_save(&s.w, TOKENS), foreign ? BLOCKS : 0);
+        free(b.bytes);
+        teardown(&s);
+    }
+}
+
 /* … once: who may hold it may have been kept from its processors. Nobody else can bring it, as the
  * engine fails. */
 static void a_block_that_nobody_answered_for_is_asked_for_again(void **state) {
@@ -458,6 +485,7 @@ int main(void) {
         cmocka_unit_test(rows_that_come_after_the_meeting_are_dropped),
         cmocka_unit_test(a_link_that_stops_is_computed_towards),
         cmocka_unit_test(a_damaged_block_is_computed_through),
+        cmocka_unit_test(unseen_blocks_before_another_calibration_are_stored_again),
         cmocka_unit_test(a_block_that_nobody_answered_for_is_asked_for_again),
         cmocka_unit_test(an_engine_that_fails_leaves_the_loading),
         cmocka_unit_test(an_engine_that_fails_before_damage_keeps_what_came),

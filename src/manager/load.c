@@ -469,6 +469,14 @@ static void note_spoiled(sky_sequence *q, uint32_t good_blocks, const sky_lookup
         q->spoiled_key = q->scratch.keys[good_blocks];
 }
 
+/* Of so many leading blocks, those before the last ones whose copies were not waited for: whoever
+ * wrote what follows with another calibration wrote these with it too. */
+static uint32_t count_seen(const sky_sequence *q, uint32_t block_count) {
+    while (block_count > 0 && q->scratch.items[block_count - 1].status != SKY_OK)
+        block_count--;
+    return block_count;
+}
+
 /* Returns SKY_OK, SKY_E_CANCELLED, or SKY_E_NOMEM from the engine. */
 static sky_status load_prefix(sky_sequence *q, uint32_t wanted, sky_time deadline,
                               sky_lookup *out) {
@@ -490,8 +498,10 @@ static sky_status load_prefix(sky_sequence *q, uint32_t wanted, sky_time deadlin
     }
     uint32_t blocks = status == SKY_OK ? plan.block_count : 0;
     uint32_t good = blocks > 0 && plan.bad_from < blocks ? plan.bad_from : blocks;
-    if (atomic_load(&q->manager->coded.foreign) != foreign)
+    if (atomic_load(&q->manager->coded.foreign) != foreign) {
+        good = count_seen(q, good);
         out->foreign_blocks = found - good;
+    }
     bool existed = found > out->foreign_blocks || out->corrupt_blocks > 0 || passed(deadline);
     out->verdict = existed ? SKY_VERDICT_RECOMPUTE : SKY_VERDICT_MISS;
     if (blocks > 0) {
