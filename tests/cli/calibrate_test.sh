@@ -102,7 +102,7 @@ says ', 516 are needed; left out'
 holds 'o["texts"] == 1'
 head -c 700 "$work/other.txt" >"$work/prompt.txt"
 run=("$skymem" run --model "$work/llama.gguf" --prompt-file "$work/prompt.txt" --predict 1
-    --block-tokens 64 --level 4 --store "disk:$work/blocks" --json)
+    --block-tokens 64 --level 4 --load-only --store "disk:$work/blocks" --json)
 expect 0 "${run[@]}" --calibration "$work/llama.skycal"
 holds 'o["calibrated"] is True'
 holds 'o["verdict"] == "miss" and o["saved_blocks"] == o["prompt_tokens"] // 64 > 9'
