@@ -69,15 +69,16 @@ static void read_away(int fd) {
 static void serve(const uint8_t *stream, size_t bytes) {
     static const sky_peer_secrets plain = {.suite = SKY_SUITE_PLAIN};
     sky_peer_server *s = the_server();
-    sky__peer_connection c = {.server = s, .number = 1, .fd = -1, .event = -1, .watch = -1};
+    sky__peer_connection c = {.server = s, .number = 1, .taken = true, .event = -1, .watch = -1};
     int ends[2];
     bool unsent;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0)
         return;
     s->stranger_count++;
     c.frame = malloc(sizeof *c.frame);
+    sky_peer_socket socket = {s->transport, ends[0], NULL};
     bool made = c.frame && sky_event_create(&c.event) == SKY_OK &&
-                sky_peer_link_create(s->transport, ends[0], false, &plain, &c.link) == SKY_OK;
+                sky_peer_link_create(&socket, false, &plain, &c.link) == SKY_OK;
     assert(made);
     (void)made;
     sky_status status = SKY_MISS;
@@ -106,7 +107,8 @@ static void serve_tagged(const uint8_t *data, size_t bytes) {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0)
         return;
-    if (sky_peer_link_create(sky_peer_transport_find(NULL), ends[0], true, &plain, &l) != SKY_OK)
+    sky_peer_socket socket = {sky_peer_transport_find(NULL), ends[0], NULL};
+    if (sky_peer_link_create(&socket, true, &plain, &l) != SKY_OK)
         abort();
     uint8_t *stream = malloc(12 * bytes + 64);
     size_t used = 0;

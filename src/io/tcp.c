@@ -157,6 +157,11 @@ sky_status sky_tcp_connect(const sky_address *to, sky_time until, int *out) {
     return SKY_OK;
 }
 
+bool sky_tcp_is_over(int fd) {
+    struct pollfd polled = {.fd = fd};
+    return poll(&polled, 1, 0) > 0;
+}
+
 void sky_tcp_close(int fd) {
     if (fd >= 0)
         close(fd);

@@ -22,7 +22,8 @@ int sky_tcp_accept(int listener, sky_address *peer, bool *exhausted);
 /* Blocks, at most until `until`.
  * Errors: SKY_MISS (nobody listens there), SKY_E_DEADLINE, SKY_E_IO */
 sky_status sky_tcp_connect(const sky_address *to, sky_time until, int *fd);
-void sky_tcp_close(int fd); /* -1 is fine */
+bool sky_tcp_is_over(int fd); /* the peer is gone, also while nothing is sent or received */
+void sky_tcp_close(int fd);   /* -1 is fine */
 
 /* Send from at most SKY_TCP_SPANS_MAX spans; *sent: how many bytes the kernel took.
  * Errors: SKY_E_BUSY (its buffer is full), SKY_E_IO (the peer is gone) */

@@ -16,14 +16,13 @@ static sky_status greet_client(sky__peer_connection *c, sky_time until, sky_peer
     const sky_peer_server *s = c->server;
     const sky_peer_rules rules = {s->keys, s->key_count, s->plain};
     uint8_t hello[SKY_PEER_HELLO_BYTES], answer[SKY_PEER_HELLO_BYTES], chance[32];
-    sky_status status = sky_peer_exchange(s->transport, c->fd, false, hello, sizeof hello, until,
-                                          s->stop);
+    sky_status status = sky_peer_exchange(&c->socket, false, hello, sizeof hello, until, s->stop);
     if (status != SKY_OK)
         return status;
     sky_random(chance, sizeof chance);
     sky_status verdict = sky_peer_hello_answer(hello, &rules, chance, answer, secrets);
     explicit_bzero(chance, sizeof chance);
-    status = sky_peer_exchange(s->transport, c->fd, true, answer, sizeof answer, until, s->stop);
+    status = sky_peer_exchange(&c->socket, true, answer, sizeof answer, until, s->stop);
     return verdict != SKY_OK ? verdict : status;
 }
 
@@ -31,10 +30,10 @@ static sky_status open_link(sky__peer_connection *c, sky_time until) {
     sky_peer_secrets secrets = {0};
     sky_status status = greet_client(c, until, &secrets);
     if (status == SKY_OK)
-        status = sky_peer_link_create(c->server->transport, c->fd, false, &secrets, &c->link);
+        status = sky_peer_link_create(&c->socket, false, &secrets, &c->link);
     explicit_bzero(&secrets, sizeof secrets);
     if (status != SKY_OK)
-        c->server->transport->close(c->fd);
+        c->server->transport->close(&c->socket);
     if (status == SKY_OK)
         status = sky_event_create(&c->event);
     if (status == SKY_OK)
@@ -158,16 +157,21 @@ static sky_time patience_until(sky__peer_connection *c, sky_time greet_by, uint6
 static bool wait_for_client(sky__peer_connection *c, bool writes, sky_time until) {
     const bool none[] = {false, false, false};
     const int fds[] = {c->event, c->watch, c->server->stop};
+    const sky_peer_socket *s = sky_peer_link_socket(c->link);
     bool ready[3], reads = !c->waits_for_room;
-    if (reads != c->watched_reads || writes != c->watched_writes)
-        sky_local_watch(c->watch, sky_peer_link_fd(c->link), reads, writes);
+    sky_status armed = s->transport->arm(s, &reads, &writes);
+    if (armed != SKY_OK)
+        return armed == SKY_E_BUSY;
+    if (!c->watched || reads != c->watched_reads || writes != c->watched_writes)
+        sky_local_watch(c->watch, s->fd, reads, writes);
+    c->watched = true;
     c->watched_reads = reads;
     c->watched_writes = writes;
     until = sky__sooner(until, sky__peer_next_deadline(c));
     if (c->waits_for_room)
         until = sky__sooner(until, sky_now() + RETRY_NS);
     sky_local_poll(fds, none, ready, 3, until);
-    return reads || writes || !ready[1];
+    return true;
 }
 
 static bool server_stopping(const sky__peer_connection *c) {

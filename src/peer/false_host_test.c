@@ -33,7 +33,7 @@ typedef enum {
 } way;
 
 static struct {
-    int listener;
+    sky_peer_socket listener;
     char address[SKY_ADDRESS_TEXT_BYTES];
     way what;
     sky_thread thread;
@@ -58,10 +58,10 @@ static sky_status take_frame(void *self, const uint8_t *data, size_t bytes) {
 /* The next frame of the client, or false: it has gone. */
 static bool hear(sky_peer_kind kind) {
     const sky_peer_sink sink = {NULL, expects_none, take_frame, NULL, NULL, NULL};
-    int fd = sky_peer_link_fd(host.link);
+    const sky_peer_socket *socket = sky_peer_link_socket(host.link);
     sky_status status = SKY_MISS;
     for (host.asked = false; !host.asked && status == SKY_MISS;) {
-        sky_poll(&fd, 1, sky_now() + PATIENCE);
+        (void)sky_peer_socket_wait(socket, true, false, -1, sky_now() + PATIENCE);
         status = sky_peer_link_receive(host.link, &sink);
     }
     return host.asked && host.frame.kind == kind;
@@ -102,8 +102,9 @@ static void answer_get(void) {
             .kind = SKY_PEER_TOLD, .question = SKY_PEER_LIST, .text_bytes = 1000};
     if (host.what == SENDS_NOISE) {
         const sky_span noise = {"noise, twenty bytes and more of it", 34};
+        const sky_peer_socket *socket = sky_peer_link_socket(host.link);
         size_t sent;
-        (void)sky_tcp_send(sky_peer_link_fd(host.link), &noise, 1, &sent);
+        (void)socket->transport->send(socket, &noise, 1, &sent);
         return;
     }
     if (host.what == ENDS_BEFORE_IT_ANSWERS)
@@ -120,16 +121,15 @@ static void answer_get(void) {
         say(&done);
 }
 
-static bool let_in(int fd) {
+static bool let_in(sky_peer_socket *socket) {
     const sky_peer_rules rules = {NULL, 0, true};
-    const sky_peer_transport *tcp = sky_peer_transport_find(NULL);
     uint8_t hello[SKY_PEER_HELLO_BYTES], answer[SKY_PEER_HELLO_BYTES];
     sky_peer_secrets secrets = {0};
     sky_time until = sky_now() + PATIENCE;
-    if (sky_peer_exchange(tcp, fd, false, hello, sizeof hello, until, -1) != SKY_OK ||
+    if (sky_peer_exchange(socket, false, hello, sizeof hello, until, -1) != SKY_OK ||
         sky_peer_hello_answer(hello, &rules, NULL, answer, &secrets) != SKY_OK ||
-        sky_peer_exchange(tcp, fd, true, answer, sizeof answer, until, -1) != SKY_OK ||
-        sky_peer_link_create(tcp, fd, false, &secrets, &host.link) != SKY_OK)
+        sky_peer_exchange(socket, true, answer, sizeof answer, until, -1) != SKY_OK ||
+        sky_peer_link_create(socket, false, &secrets, &host.link) != SKY_OK)
         return false;
     if (!hear(SKY_PEER_READY))
         return false;
@@ -142,9 +142,11 @@ static void *be_host(void *argument) {
     sky_address from;
     bool exhausted;
     (void)argument;
-    sky_poll(&host.listener, 1, sky_now() + PATIENCE);
-    int fd = sky_tcp_accept(host.listener, &from, &exhausted);
-    if (fd >= 0 && let_in(fd) && hear(SKY_PEER_RUN)) {
+    sky_peer_socket socket;
+    const sky_peer_transport *transport = host.listener.transport;
+    (void)sky_peer_socket_wait(&host.listener, true, false, -1, sky_now() + PATIENCE);
+    if (transport->accept(&host.listener, &socket, &from, &exhausted) && let_in(&socket) &&
+        hear(SKY_PEER_RUN)) {
         answer_get();
         if (host.what == IS_GOOD || host.what == ANSWERS_TWICE)
             (void)hear(SKY_PEER_READY); /* until the client goes */
@@ -203,10 +205,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(operations_end_and_go_on)};
     sky_address at, bound;
     if (sky_tcp_resolve("127.0.0.1:0", &at, NULL) != SKY_OK ||
-        sky_tcp_listen(&at, &host.listener, &bound, NULL) != SKY_OK)
+        sky_peer_transport_find(NULL)->listen(&at, &host.listener, &bound, NULL) != SKY_OK)
         return 1;
     sky_address_text(&bound, host.address);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    sky_tcp_close(host.listener);
+    host.listener.transport->close(&host.listener);
     return failed;
 }

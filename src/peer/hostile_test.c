@@ -11,7 +11,6 @@
 #include <skymem/metrics.h>
 
 #include "io/clock.h"
-#include "io/local.h"
 #include "io/secret.h"
 #include "io/sync.h"
 #include "io/tcp.h"
@@ -41,39 +40,46 @@ static int stop_servers(void **state) {
 
 /* ---- a client by hand ---- */
 
-static int connect_raw(const sky_peer_fixture *p) {
+static sky_peer_socket connect_raw(const sky_peer_fixture *p) {
     sky_address to;
-    int fd;
+    sky_peer_socket s;
     assert_int_equal(sky_tcp_resolve(sky_peer_address(p->server), &to, NULL), SKY_OK);
-    assert_int_equal(sky_tcp_connect(&to, sky_now() + PATIENCE, &fd), SKY_OK);
-    return fd;
+    assert_int_equal(p->server->transport->connect(&to, sky_now() + PATIENCE, &s), SKY_OK);
+    return s;
 }
 
-static sky_status move(int fd, bool sends, uint8_t *data, size_t bytes) {
-    return sky_peer_exchange(sky_peer_transport_find(NULL), fd, sends, data, bytes,
-                             sky_now() + PATIENCE, -1);
+static sky_status move(const sky_peer_socket *s, bool sends, uint8_t *data, size_t bytes) {
+    return sky_peer_exchange(s, sends, data, bytes, sky_now() + PATIENCE, -1);
 }
 
 /* The other end has closed it. */
-static void assert_ended(int fd) {
+static void assert_socket_ended(const sky_peer_socket *s) {
     uint8_t data[4096];
     const sky_span span = {data, sizeof data};
+    sky_time until = sky_now() + PATIENCE;
     sky_status status;
     size_t got;
-    while ((status = sky_tcp_receive(fd, &span, 1, &got)) != SKY_E_IO)
-        if (status == SKY_MISS)
-            assert_int_not_equal(sky_poll(&fd, 1, sky_now() + PATIENCE), 0);
-    sky_tcp_close(fd);
+    while ((status = s->transport->receive(s, &span, 1, &got)) != SKY_E_IO)
+        if (status == SKY_MISS) {
+            assert_true(sky_now() < until);
+            (void)sky_peer_socket_wait(s, true, false, -1, until);
+        }
+}
+
+static void assert_ended(sky_peer_socket *s) {
+    assert_socket_ended(s);
+    s->transport->close(s);
 }
 
 /* Greet with a key of one's own, or plain. Returns what the answer says. */
-static sky_status greet(int fd, sky_suite suite, const uint8_t *key, sky_peer_secrets *secrets) {
+static sky_status greet(const sky_peer_socket *s, sky_suite suite, const uint8_t *key,
+                        sky_peer_secrets *secrets) {
     sky_peer_hello hello;
     uint8_t chance[32], answer[SKY_PEER_HELLO_BYTES];
     sky_random(chance, sizeof chance);
     sky_peer_hello_make(&hello, suite, key, chance);
-    assert_int_equal(move(fd, true, hello.hello, sizeof hello.hello), SKY_OK);
-    assert_int_equal(move(fd, false, answer, sizeof answer), SKY_OK);
+    assert_int_equal(move(s, true, hello.hello, sizeof hello.hello), SKY_OK);
+    assert_int_equal(move(s, false, answer, sizeof answer), SKY_OK);
     return sky_peer_hello_end(&hello, answer, secrets);
 }
 
@@ -86,13 +92,13 @@ static sky_peer_link *meet(const sky_peer_fixture *p) {
     sky_peer_secrets secrets = {0};
     uint8_t key[SKY_SECRET_BYTES];
     sky_peer_link *l;
-    int fd = connect_raw(p);
+    sky_peer_socket socket = connect_raw(p);
     bool has_key = p->key_path[0] != '\0';
     if (has_key)
         assert_int_equal(sky_secret_read(p->key_path, key, NULL), SKY_OK);
-    assert_int_equal(greet(fd, has_key ? SKY_SUITE_AES : SKY_SUITE_PLAIN, key, &secrets), SKY_OK);
-    assert_int_equal(sky_peer_link_create(sky_peer_transport_find(NULL), fd, true, &secrets, &l),
+    assert_int_equal(greet(&socket, has_key ? SKY_SUITE_AES : SKY_SUITE_PLAIN, key, &secrets),
                      SKY_OK);
+    assert_int_equal(sky_peer_link_create(&socket, true, &secrets, &l), SKY_OK);
     return l;
 }
 
@@ -105,9 +111,8 @@ static sky_peer_link *ready(const sky_peer_fixture *p) {
 }
 
 static void assert_link_ended(sky_peer_link *l) {
-    int fd = sky_local_duplicate(sky_peer_link_fd(l));
+    assert_socket_ended(sky_peer_link_socket(l));
     sky_peer_link_destroy(l);
-    assert_ended(fd);
 }
 
 /* ---- the others ---- */
@@ -155,19 +160,19 @@ static void strangers_are_turned_away(void **state) {
     uint8_t garbage[500];
     (void)state;
     uint64_t before = stats(&sealed).denied;
-    int fd = connect_raw(&sealed);
-    assert_int_equal(greet(fd, SKY_SUITE_AES, other_key, &secrets), SKY_E_DENIED);
-    assert_ended(fd);
-    fd = connect_raw(&sealed);
-    assert_int_equal(greet(fd, SKY_SUITE_PLAIN, NULL, &secrets), SKY_E_DENIED);
-    assert_ended(fd);
-    fd = connect_raw(&sealed);
+    sky_peer_socket socket = connect_raw(&sealed);
+    assert_int_equal(greet(&socket, SKY_SUITE_AES, other_key, &secrets), SKY_E_DENIED);
+    assert_ended(&socket);
+    socket = connect_raw(&sealed);
+    assert_int_equal(greet(&socket, SKY_SUITE_PLAIN, NULL, &secrets), SKY_E_DENIED);
+    assert_ended(&socket);
+    socket = connect_raw(&sealed);
     memset(garbage, 0x5a, sizeof garbage);
-    assert_int_equal(move(fd, true, garbage, sizeof garbage), SKY_OK);
-    assert_ended(fd);
-    fd = connect_raw(&sealed); /* half a hello, and gone */
-    assert_int_equal(move(fd, true, garbage, 40), SKY_OK);
-    sky_tcp_close(fd);
+    assert_int_equal(move(&socket, true, garbage, sizeof garbage), SKY_OK);
+    assert_ended(&socket);
+    socket = connect_raw(&sealed); /* half a hello, and gone */
+    assert_int_equal(move(&socket, true, garbage, 40), SKY_OK);
+    socket.transport->close(&socket);
     assert_unharmed(&sealed);
     while (stats(&sealed).denied < before + 4)
         sky_poll(NULL, 0, sky_now() + SKY_MS(1));
@@ -183,21 +188,21 @@ static void recorded_connections_are_of_no_use(void **state) {
     sky_peer_hello_make(&hello, SKY_SUITE_AES, key, chance);
     for (int i = 0; i < 2; i++) { /* the same hello is answered each time ... */
         uint8_t sent[SKY_PEER_HELLO_BYTES];
-        int fd = connect_raw(&sealed);
+        sky_peer_socket socket = connect_raw(&sealed);
         memcpy(sent, hello.hello, sizeof sent);
-        assert_int_equal(move(fd, true, sent, sizeof sent), SKY_OK);
-        assert_int_equal(move(fd, false, answer, sizeof answer), SKY_OK);
+        assert_int_equal(move(&socket, true, sent, sizeof sent), SKY_OK);
+        assert_int_equal(move(&socket, false, answer, sizeof answer), SKY_OK);
         memset(record, i, sizeof record); /* ... but no record of another connection is taken */
         memcpy(record, (const uint8_t[]){16, 0, 0, 0}, 4);
-        assert_int_equal(move(fd, true, record, sizeof record), SKY_OK);
-        assert_ended(fd);
+        assert_int_equal(move(&socket, true, record, sizeof record), SKY_OK);
+        assert_ended(&socket);
     }
     assert_unharmed(&sealed);
 }
 
 /* Who says nothing takes one of few places, which are not those of who has shown a key. */
 static void silent_strangers_keep_nobody_out(void **state) {
-    int fds[SKY__PEER_STRANGERS_MAX], more;
+    sky_peer_socket others[SKY__PEER_STRANGERS_MAX], more;
     uint8_t answer[SKY_PEER_HELLO_BYTES];
     sky_peer_secrets secrets;
     sky_peer_hello hello;
@@ -207,18 +212,18 @@ static void silent_strangers_keep_nobody_out(void **state) {
         sky_poll(NULL, 0, sky_now() + SKY_MS(1));
     sealed.server->hello_ns = SKY_SECONDS(600);
     for (uint32_t i = 0; i < SKY__PEER_STRANGERS_MAX; i++)
-        fds[i] = connect_raw(&sealed);
+        others[i] = connect_raw(&sealed);
     more = connect_raw(&sealed);
     sky_peer_hello_make(&hello, SKY_SUITE_PLAIN, NULL, NULL);
-    assert_int_equal(move(more, false, answer, sizeof answer), SKY_OK);
+    assert_int_equal(move(&more, false, answer, sizeof answer), SKY_OK);
     assert_int_equal(sky_peer_hello_end(&hello, answer, &secrets), SKY_E_BUSY);
-    assert_ended(more);
+    assert_ended(&more);
     assert_true(stats(&sealed).refused >= 1);
     frame = (sky_peer_frame){.kind = SKY_PEER_ASK, .question = SKY_PEER_STAT};
     say(friend, &frame);
     assert_int_equal(stats(&sealed).connections, 1);
     for (uint32_t i = 0; i < SKY__PEER_STRANGERS_MAX; i++)
-        sky_tcp_close(fds[i]);
+        others[i].transport->close(&others[i]);
     sky_peer_link_destroy(friend);
     sky_time until = sky_now() + PATIENCE;
     for (uint32_t left = 1; left > 0;) { /* until their places are free again */
@@ -236,7 +241,8 @@ static void who_never_shows_the_key_is_ended(void **state) {
     (void)state;
     uint64_t before = stats(&sealed).denied;
     sealed.server->hello_ns = SKY_MS(20);
-    assert_ended(connect_raw(&sealed)); /* says nothing */
+    sky_peer_socket socket = connect_raw(&sealed); /* says nothing */
+    assert_ended(&socket);
     sealed.server->hello_ns = SKY__PEER_HELLO_NS;
     while (stats(&sealed).denied == before)
         sky_poll(NULL, 0, sky_now() + SKY_MS(1));
@@ -418,7 +424,7 @@ static void noise_ends_it(void **state) {
         sky_fixture_fill(noise, sizeof noise, seed);
         if (seed % 4 < 2)
             memcpy(noise, (const uint8_t[]){100, 0, 0, 0}, 4); /* a length that may be */
-        assert_int_equal(move(sky_peer_link_fd(l), true, noise, sizeof noise), SKY_OK);
+        assert_int_equal(move(sky_peer_link_socket(l), true, noise, sizeof noise), SKY_OK);
         assert_link_ended(l);
     }
     assert_unharmed(&plain);

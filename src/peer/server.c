@@ -120,11 +120,11 @@ const char *sky_peer_address(const sky_peer_server *s) {
 
 /* A place whose connection is over is free again. */
 static bool free_place(sky__peer_connection *c) {
-    if (c->fd >= 0 && c->over) {
+    if (c->taken && c->over) {
         sky_thread_join(&c->thread);
-        c->fd = -1;
+        c->taken = false;
     }
-    return c->fd < 0;
+    return !c->taken;
 }
 
 /* With the mutex held, which the thread of a connection that is over takes no more. */
@@ -137,23 +137,27 @@ static sky__peer_connection *find_place(sky_peer_server *s) {
     return NULL;
 }
 
-static void refuse_client(const sky_peer_server *s, int fd) {
+static void refuse_client(const sky_peer_server *s, sky_peer_socket *socket) {
     uint8_t answer[SKY_PEER_HELLO_BYTES];
     const sky_span span = {answer, sizeof answer};
     size_t sent;
     sky_peer_hello_refuse(SKY_E_BUSY, answer);
-    (void)s->transport->send(fd, &span, 1, &sent);
-    s->transport->close(fd);
+    (void)s->transport->send(socket, &span, 1, &sent);
+    s->transport->close(socket);
 }
 
 /* With the mutex held. */
-static bool open_place(sky_peer_server *s, sky__peer_connection *c, int fd,
+static bool open_place(sky_peer_server *s, sky__peer_connection *c, const sky_peer_socket *socket,
                        const sky_address *from) {
-    *c = (sky__peer_connection){
-        .server = s, .fd = fd, .number = ++s->numbers, .event = -1, .watch = -1};
+    *c = (sky__peer_connection){.server = s,
+                                .taken = true,
+                                .socket = *socket,
+                                .number = ++s->numbers,
+                                .event = -1,
+                                .watch = -1};
     sky_address_text(from, c->from);
     if (sky_thread_start(&c->thread, "skymem-peer", sky__peer_connection_body, c) != SKY_OK) {
-        c->fd = -1;
+        c->taken = false;
         return false;
     }
     s->stranger_count++;
@@ -163,20 +167,21 @@ static bool open_place(sky_peer_server *s, sky__peer_connection *c, int fd,
 static void accept_one(sky_peer_server *s, sky_time *accept_at) {
     sky_address from;
     bool exhausted;
-    int fd = s->transport->accept(s->listener, &from, &exhausted);
+    sky_peer_socket socket;
+    bool found = s->transport->accept(&s->listener, &socket, &from, &exhausted);
     if (exhausted) {
         sky_log(SKY_LOG_WARNING, "no descriptors are left for more peers");
         *accept_at = sky_now() + EXHAUSTED_NS;
     }
-    if (fd < 0)
+    if (!found)
         return;
     sky_mutex_lock(&s->mutex);
     sky__peer_connection *c = find_place(s);
-    bool open = c && open_place(s, c, fd, &from);
+    bool open = c && open_place(s, c, &socket, &from);
     s->stat.refused += !open;
     sky_mutex_unlock(&s->mutex);
     if (!open)
-        refuse_client(s, fd);
+        refuse_client(s, &socket);
 }
 
 static void *accept_clients(void *argument) {
@@ -184,11 +189,14 @@ static void *accept_clients(void *argument) {
     sky_time accept_at = 0;
     for (;;) {
         bool listens = sky_now() >= accept_at;
-        const int fds[] = {s->stop, s->listener};
-        uint32_t ready = sky_poll(fds, listens ? 2 : 1, listens ? SKY_TIME_NEVER : accept_at);
-        if (ready & 1u)
+        sky_status woken = SKY_OK;
+        if (listens)
+            woken = sky_peer_socket_wait(&s->listener, true, false, s->stop, SKY_TIME_NEVER);
+        else if (sky_poll(&s->stop, 1, accept_at))
+            woken = SKY_E_CANCELLED;
+        if (woken == SKY_E_CANCELLED)
             return NULL;
-        if (ready & 2u)
+        if (listens)
             accept_one(s, &accept_at);
     }
 }
@@ -291,11 +299,10 @@ sky_status sky_peer_serve(sky_cache *cache, const sky_peer_options *options, sky
         return sky_fail(error, status, "no memory");
     }
     s->cache = cache;
-    s->listener = s->stop = -1;
+    s->listener = SKY_PEER_SOCKET_NONE;
+    s->stop = -1;
     s->hello_ns = SKY__PEER_HELLO_NS;
     s->stuck_ns = SKY__PEER_STUCK_NS;
-    for (size_t i = 0; i < SKY_PEER_CONNECTIONS_MAX; i++)
-        s->places[i].fd = -1;
     sky_mutex_init(&s->mutex);
     status = start_server(cache, options, s, error);
     if (status != SKY_OK) {
@@ -313,10 +320,10 @@ void sky_peer_stop(sky_peer_server *s) {
         sky_event_raise(s->stop);
     sky_thread_join(&s->thread);
     for (size_t i = 0; i < SKY_PEER_CONNECTIONS_MAX; i++)
-        if (s->places[i].fd >= 0)
+        if (s->places[i].taken)
             sky_thread_join(&s->places[i].thread);
-    if (s->listener >= 0)
-        s->transport->close(s->listener);
+    if (s->listener.transport)
+        s->transport->close(&s->listener);
     sky_event_close(s->stop);
     for (size_t i = 0; i < SKY__PEER_KEPT_MAX; i++)
         free(s->kept[i].data);

@@ -43,8 +43,8 @@ typedef struct sky__peer_run {
 
 typedef struct sky__peer_connection {
     sky_peer_server *server;
-    int fd; /* -1: the place is free; under the server's mutex */
-    bool over, greeted;
+    bool taken, over, greeted; /* taken: the place; under the server's mutex */
+    sky_peer_socket socket;    /* until there is a link */
     uint64_t number;
     char from[SKY_ADDRESS_TEXT_BYTES];
     sky_thread thread;
@@ -53,7 +53,7 @@ typedef struct sky__peer_connection {
     sky_peer_link *link;
     const char *why; /* what it did wrong */
     int event, watch;
-    bool watched_reads, watched_writes;
+    bool watched, watched_reads, watched_writes;
     bool ready; /* its first frame came */
     uint64_t owner;
     sky_peer_frame *frame;
@@ -83,7 +83,8 @@ struct sky_peer_server {
     uint8_t (*keys)[SKY_SECRET_BYTES];
     size_t key_count;
     bool plain;
-    int listener, stop;
+    sky_peer_socket listener;
+    int stop;
     char address[SKY_ADDRESS_TEXT_BYTES];
     uint64_t payload_bytes_max;
     uint32_t tiers; /* that take part: none that is another host's, so that none asks in a circle */

@@ -112,18 +112,16 @@ static sky_peer_sink sink_of(sky__peer_lane *l) {
 
 /* ---- connecting ---- */
 
-static sky_status greet(const sky__peer_host *h, int fd, sky_time until,
+static sky_status greet(const sky__peer_host *h, const sky_peer_socket *s, sky_time until,
                         sky_peer_secrets *secrets) {
-    const sky_peer_transport *transport = h->peer->transport;
     sky_peer_hello hello;
     uint8_t chance[32], answer[SKY_PEER_HELLO_BYTES];
     sky_random(chance, sizeof chance);
     sky_peer_hello_make(&hello, h->suite, h->key, chance);
     explicit_bzero(chance, sizeof chance);
-    sky_status status = sky_peer_exchange(transport, fd, true, hello.hello, sizeof hello.hello,
-                                          until, -1);
+    sky_status status = sky_peer_exchange(s, true, hello.hello, sizeof hello.hello, until, -1);
     if (status == SKY_OK)
-        status = sky_peer_exchange(transport, fd, false, answer, sizeof answer, until, -1);
+        status = sky_peer_exchange(s, false, answer, sizeof answer, until, -1);
     if (status == SKY_OK)
         status = sky_peer_hello_end(&hello, answer, secrets);
     explicit_bzero(&hello, sizeof hello);
@@ -133,15 +131,13 @@ static sky_status greet(const sky__peer_host *h, int fd, sky_time until,
 /* The first frames: that the host answers them shows that it has the keys. */
 static sky_status be_welcomed(sky__peer_lane *l, sky_time until) {
     const sky_peer_sink sink = sink_of(l);
-    int fd = sky_peer_link_fd(l->link);
     l->frame.kind = SKY_PEER_READY;
     l->frame.id = l->frame.count = 0;
     l->welcomed = false;
     (void)sky_peer_link_send(l->link, &l->frame); /* there is room for the first */
     sky_status status = sky_peer_link_flush(l->link);
     while (status == SKY_OK && !l->welcomed) {
-        bool writes = false, ready;
-        sky_local_poll(&fd, &writes, &ready, 1, until);
+        (void)sky_peer_socket_wait(sky_peer_link_socket(l->link), true, false, -1, until);
         status = sky_now() < until ? sky_peer_link_receive(l->link, &sink) : SKY_E_DEADLINE;
         status = status == SKY_MISS ? SKY_OK : status;
     }
@@ -158,19 +154,19 @@ void sky__peer_note_round_trip(sky__peer_lane *l, sky_time took) {
 sky_status sky__peer_lane_connect(sky__peer_lane *l, sky_time until) {
     const sky__peer *p = l->peer;
     sky_peer_secrets secrets = {0};
-    int fd = -1;
-    sky_status status = p->transport->connect(&l->host->address, until, &fd);
+    sky_peer_socket socket = SKY_PEER_SOCKET_NONE;
+    sky_status status = p->transport->connect(&l->host->address, until, &socket);
     if (status != SKY_OK)
         return status;
     sky_time began = sky_now();
-    status = greet(l->host, fd, until, &secrets);
+    status = greet(l->host, &socket, until, &secrets);
     if (status == SKY_OK)
         sky__peer_note_round_trip(l, sky_now() - began);
     if (status == SKY_OK)
-        status = sky_peer_link_create(p->transport, fd, true, &secrets, &l->link);
+        status = sky_peer_link_create(&socket, true, &secrets, &l->link);
     explicit_bzero(&secrets, sizeof secrets);
     if (status != SKY_OK) {
-        p->transport->close(fd);
+        p->transport->close(&socket);
         return status;
     }
     status = be_welcomed(l, until);
@@ -202,7 +198,7 @@ static void end_link(sky__peer_lane *l, sky_status why) {
     sky_log(SKY_LOG_WARNING, "%s: the connection ended: %s", l->host->name, sky_status_text(why));
     fail_question(l, SKY_E_IO);
     sky__peer_fail_all(l, SKY_E_IO);
-    sky_local_unwatch(l->watch, sky_peer_link_fd(l->link));
+    sky_local_unwatch(l->watch, sky_peer_link_socket(l->link)->fd);
     sky_peer_link_destroy(l->link);
     l->link = NULL;
 }
@@ -266,12 +262,17 @@ static sky_status send_all(sky__peer_lane *l) {
     return SKY_OK;
 }
 
-static void watch(sky__peer_lane *l, bool writes) {
-    if (l->watched_reads && l->watched_writes == writes)
-        return;
-    sky_local_watch(l->watch, sky_peer_link_fd(l->link), true, writes);
-    l->watched_reads = true;
+/* False: there may be something to do at once. */
+static bool watch_link(sky__peer_lane *l, bool writes) {
+    const sky_peer_socket *s = sky_peer_link_socket(l->link);
+    bool reads = true;
+    if (s->transport->arm(s, &reads, &writes) != SKY_OK)
+        return false;
+    if (l->watched_reads != reads || l->watched_writes != writes)
+        sky_local_watch(l->watch, s->fd, reads, writes);
+    l->watched_reads = reads;
     l->watched_writes = writes;
+    return true;
 }
 
 /* Until when a host of several may say nothing to a lookup: others may have what it is asked for,
@@ -300,7 +301,8 @@ static void serve(sky__peer_lane *l) {
         end_link(l, got);
         return;
     }
-    watch(l, sent == SKY_E_BUSY);
+    if (!watch_link(l, sent == SKY_E_BUSY))
+        return;
     const int fds[] = {l->event, l->watch};
     sky_time until = silent_at(l);
     sky_local_poll(fds, writes, ready, 2, until);

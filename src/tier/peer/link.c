@@ -6,9 +6,6 @@
 
 #include "base/bytes.h"
 #include "base/hash.h"
-#include "io/clock.h"
-#include "io/fork.h"
-#include "io/local.h"
 #include "io/secret.h"
 
 #define OUT_BYTES (512u << 10)
@@ -30,8 +27,7 @@ typedef struct {
 } incoming;
 
 struct sky_peer_link {
-    const sky_peer_transport *transport;
-    int fd;
+    sky_peer_socket socket;
     sky_suite suite;
     sky_aead *aead;          /* NULL: plain */
     uint8_t *keys;           /* ours, then the other end's */
@@ -97,13 +93,12 @@ static bool open_record(sky_peer_link *l) {
 
 /* ---- create, destroy ---- */
 
-sky_status sky_peer_link_create(const sky_peer_transport *transport, int fd, bool client,
+sky_status sky_peer_link_create(sky_peer_socket *taken, bool client,
                                 const sky_peer_secrets *secrets, sky_peer_link **out) {
     sky_peer_link *l = calloc(1, sizeof *l);
     if (!l)
         return SKY_E_NOMEM;
-    l->transport = transport;
-    l->fd = -1;
+    l->socket = SKY_PEER_SOCKET_NONE;
     l->suite = secrets->suite;
     l->out = malloc(OUT_BYTES);
     l->in = malloc(IN_BYTES);
@@ -120,8 +115,8 @@ sky_status sky_peer_link_create(const sky_peer_transport *transport, int fd, boo
     const uint8_t *theirs = client ? secrets->host_key : secrets->client_key;
     memcpy(l->keys, ours, SKY_SECRET_BYTES);
     memcpy(l->keys + SKY_SECRET_BYTES, theirs, SKY_SECRET_BYTES);
-    l->fd = fd;
-    sky_fork_drop(fd); /* else a child keeps the connection open when this process is gone */
+    l->socket = *taken;
+    *taken = SKY_PEER_SOCKET_NONE;
     *out = l;
     return SKY_OK;
 }
@@ -129,9 +124,8 @@ sky_status sky_peer_link_create(const sky_peer_transport *transport, int fd, boo
 void sky_peer_link_destroy(sky_peer_link *l) {
     if (!l)
         return;
-    sky_fork_keep(l->fd);
-    if (l->fd >= 0)
-        l->transport->close(l->fd);
+    if (l->socket.transport)
+        l->socket.transport->close(&l->socket);
     sky_aead_destroy(l->aead);
     sky_secret_free(l->keys);
     free(l->out);
@@ -140,8 +134,8 @@ void sky_peer_link_destroy(sky_peer_link *l) {
     free(l);
 }
 
-int sky_peer_link_fd(const sky_peer_link *l) {
-    return l->fd;
+const sky_peer_socket *sky_peer_link_socket(const sky_peer_link *l) {
+    return &l->socket;
 }
 
 uint64_t sky_peer_link_moved(const sky_peer_link *l) {
@@ -216,7 +210,7 @@ static size_t send_through(sky_peer_link *l, const sky_span *spans, uint32_t spa
     sky_span all[SKY_PEER_SPANS_MAX] = {{l->out + l->out_at, l->out_bytes - l->out_at}};
     size_t sent = 0;
     memcpy(all + 1, spans, span_count * sizeof *spans);
-    if (l->transport->send(l->fd, all, span_count + 1, &sent) != SKY_OK)
+    if (l->socket.transport->send(&l->socket, all, span_count + 1, &sent) != SKY_OK)
         return 0;
     l->moved += sent;
     size_t of_first = sent < all->bytes ? sent : all->bytes;
@@ -261,7 +255,7 @@ sky_status sky_peer_link_flush(sky_peer_link *l) {
     while (l->out_at < l->out_bytes || l->lent) {
         size_t sent, first = l->out_bytes - l->out_at;
         const sky_span spans[] = {{l->out + l->out_at, first}, {(void *)l->lent, l->lent_bytes}};
-        sky_status status = l->transport->send(l->fd, spans, l->lent ? 2 : 1, &sent);
+        sky_status status = l->socket.transport->send(&l->socket, spans, l->lent ? 2 : 1, &sent);
         if (status != SKY_OK)
             return status;
         l->moved += sent;
@@ -290,7 +284,7 @@ static void take_in(sky_peer_link *l, void *to, size_t bytes) {
 }
 
 static sky_status receive(sky_peer_link *l, const sky_span *spans, uint32_t count, size_t *got) {
-    sky_status status = l->transport->receive(l->fd, spans, count, got);
+    sky_status status = l->socket.transport->receive(&l->socket, spans, count, got);
     l->moved += status == SKY_OK ? *got : 0;
     return status;
 }
@@ -449,30 +443,4 @@ sky_status sky_peer_link_receive(sky_peer_link *l, const sky_peer_sink *sink) {
     for (int i = 0; i < RECORDS_AT_ONCE && status == SKY_OK; i++)
         status = receive_some(l, sink);
     return status;
-}
-
-/* ---- before there is a link ---- */
-
-sky_status sky_peer_exchange(const sky_peer_transport *transport, int fd, bool sends, uint8_t *data,
-                             size_t bytes, sky_time until, int stop) {
-    const int fds[] = {fd, stop};
-    const bool writes[] = {sends, false};
-    bool ready[2] = {false};
-    for (size_t at = 0; at < bytes;) {
-        size_t moved = 0;
-        const sky_span rest = {data + at, bytes - at};
-        sky_status status = sends ? transport->send(fd, &rest, 1, &moved)
-                                  : transport->receive(fd, &rest, 1, &moved);
-        if (status != SKY_OK && status != SKY_MISS && status != SKY_E_BUSY)
-            return status;
-        at += moved;
-        if (moved > 0)
-            continue;
-        if (sky_now() >= until)
-            return SKY_E_DEADLINE;
-        sky_local_poll(fds, writes, ready, 2, until);
-        if (ready[1])
-            return SKY_E_CANCELLED;
-    }
-    return SKY_OK;
 }

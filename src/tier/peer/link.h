@@ -40,13 +40,14 @@ typedef struct {
     sky_status (*piece)(void *self, size_t bytes);
 } sky_peer_sink;
 
-/* Take over a connection. client: which end this is. secrets are copied.
- * Errors: SKY_E_NOMEM, SKY_E_UNSUPPORTED; the connection is then still the caller's */
-sky_status sky_peer_link_create(const sky_peer_transport *transport, int fd, bool client,
+/* Take over a connection: *socket is none afterwards. client: which end this is. secrets are
+ * copied. Errors: SKY_E_NOMEM, SKY_E_UNSUPPORTED; the connection is then still the caller's */
+sky_status sky_peer_link_create(sky_peer_socket *socket, bool client,
                                 const sky_peer_secrets *secrets, sky_peer_link **out);
 /* Closes the connection. NULL is fine. */
 void sky_peer_link_destroy(sky_peer_link *l);
-int sky_peer_link_fd(const sky_peer_link *l);
+/* To wait on; it stays the link's. */
+const sky_peer_socket *sky_peer_link_socket(const sky_peer_link *l);
 
 /* Room for the content of a record; NULL: flush first. `bytes`: at most SKY_PEER_FRAME_BYTES_MAX.
  * What is written there is sent as the record of so many bytes by `end`. */
@@ -73,11 +74,5 @@ sky_status sky_peer_link_receive(sky_peer_link *l, const sky_peer_sink *sink);
 uint64_t sky_peer_link_moved(const sky_peer_link *l);
 /* A record has come in part, or is sent in part. */
 bool sky_peer_link_is_midway(const sky_peer_link *l);
-
-/* Before there is a link: send or receive all of it; waits, at most until `until`, or until `stop`
- * is readable (-1: none).
- * Errors: SKY_E_DEADLINE, SKY_E_IO, SKY_E_CANCELLED (stop) */
-sky_status sky_peer_exchange(const sky_peer_transport *transport, int fd, bool sends, uint8_t *data,
-                             size_t bytes, sky_time until, int stop);
 
 #endif

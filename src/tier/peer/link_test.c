@@ -22,8 +22,9 @@ static sky_peer_link *make_link(bool client, sky_suite suite, int *other) {
     sky_peer_link *l;
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
-    assert_int_equal(
-        sky_peer_link_create(sky_peer_transport_find(NULL), ends[0], client, &secrets, &l), SKY_OK);
+    sky_peer_socket socket = {sky_peer_transport_find(NULL), ends[0], NULL};
+    assert_int_equal(sky_peer_link_create(&socket, client, &secrets, &l), SKY_OK);
+    assert_int_equal(socket.fd, -1);
     *other = ends[1];
     return l;
 }
@@ -212,8 +213,8 @@ static size_t passed(sky_suite suite, const uint8_t *payload, size_t span_bytes,
     int other, small = 20000;
     size_t used = 0, at = 0;
     sky_peer_link *l = make_link(true, suite, &other);
-    assert_int_equal(setsockopt(sky_peer_link_fd(l), SOL_SOCKET, SO_SNDBUF, &small, sizeof small),
-                     0);
+    assert_int_equal(
+        setsockopt(sky_peer_link_socket(l)->fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
     memcpy(sky_peer_link_begin(l, 5), "hello", 5);
     sky_peer_link_end(l, 5);
     while (at < PAYLOAD_BYTES || sky_peer_link_flush(l) != SKY_OK) {
