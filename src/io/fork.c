@@ -40,6 +40,7 @@ void sky_fork_drop(int fd) {
     struct stat st;
     if (fstat(fd, &st) != 0)
         return;
+    (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
     for (size_t i = 0; i < DROPPED_MAX; i++) {
         int none = 0;
         if (!atomic_compare_exchange_strong(&dropped[i].place, &none, -1))

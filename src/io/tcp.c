@@ -76,8 +76,7 @@ static void set(int fd, int level, int option, int value) {
     (void)setsockopt(fd, level, option, &value, sizeof value); /* what is refused is done without */
 }
 
-/* Frames are sent at once, and a peer whose machine is gone is noticed. */
-static void prepare(int fd) {
+void sky_tcp_prepare(int fd) {
     set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
     set(fd, IPPROTO_TCP, TCP_KEEPIDLE, IDLE_S);
@@ -116,7 +115,7 @@ int sky_tcp_accept(int listener, sky_address *peer, bool *exhausted) {
     if (fd < 0)
         return -1;
     peer->bytes = bytes < sizeof peer->raw ? bytes : sizeof peer->raw;
-    prepare(fd);
+    sky_tcp_prepare(fd);
     return fd;
 }
 
@@ -152,7 +151,7 @@ sky_status sky_tcp_connect(const sky_address *to, sky_time until, int *out) {
         sky_tcp_close(fd);
         return status;
     }
-    prepare(fd);
+    sky_tcp_prepare(fd);
     *out = fd;
     return SKY_OK;
 }

@@ -22,6 +22,9 @@ int sky_tcp_accept(int listener, sky_address *peer, bool *exhausted);
 /* Blocks, at most until `until`.
  * Errors: SKY_MISS (nobody listens there), SKY_E_DEADLINE, SKY_E_IO */
 sky_status sky_tcp_connect(const sky_address *to, sky_time until, int *fd);
+/* What connections made here have: frames are sent at once, and a peer whose machine is gone is
+ * noticed, within a minute of something sent and two of nothing. No error on what is no TCP. */
+void sky_tcp_prepare(int fd);
 bool sky_tcp_is_over(int fd); /* the peer is gone, also while nothing is sent or received */
 void sky_tcp_close(int fd);   /* -1 is fine */
 
