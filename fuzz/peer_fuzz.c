@@ -48,7 +48,7 @@ static sky_peer_server *the_server(void) {
     if (server.cache)
         return &server;
     sky_mutex_init(&server.mutex);
-    server.transport = sky_peer_transport_find(NULL);
+    server.by.transport = &sky_peer_tcp;
     server.payload_bytes_max = 256 << 10;
     server.tiers = 1;
     server.complain_at = SKY_TIME_NEVER; /* no line for each input */
@@ -76,7 +76,7 @@ static void serve(const uint8_t *stream, size_t bytes) {
         return;
     s->stranger_count++;
     c.frame = malloc(sizeof *c.frame);
-    sky_peer_socket socket = {s->transport, ends[0], NULL};
+    sky_peer_socket socket = {s->by.transport, ends[0], NULL};
     bool made = c.frame && sky_event_create(&c.event) == SKY_OK &&
                 sky_peer_link_create(&socket, false, &plain, &c.link) == SKY_OK;
     assert(made);
@@ -107,7 +107,7 @@ static void serve_tagged(const uint8_t *data, size_t bytes) {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0)
         return;
-    sky_peer_socket socket = {sky_peer_transport_find(NULL), ends[0], NULL};
+    sky_peer_socket socket = {&sky_peer_tcp, ends[0], NULL};
     if (sky_peer_link_create(&socket, true, &plain, &l) != SKY_OK)
         abort();
     uint8_t *stream = malloc(12 * bytes + 64);

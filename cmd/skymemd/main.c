@@ -38,6 +38,7 @@ enum {
     LISTEN,
     PEER_KEY,
     PEER_PLAIN,
+    PEER_TRANSPORT,
     SATELLITE,
     SCENARIO,
     STATE
@@ -96,6 +97,9 @@ static const char usage_text[] =
     "                  that only its owner reads (chmod 600). Repeat it to take several, such as\n"
     "                  the old one and the new one\n"
     "  --peer-plain    take connections that are neither encrypted nor authenticated\n"
+    "  --peer-transport T  tcp, the default, or fabric:PROVIDER: over libfabric by the provider\n"
+    "                  of that name, such as tcp or verbs (RDMA). Clients say\n"
+    "                  transport=fabric&provider=PROVIDER\n"
     "  --satellite P,S be satellite S of plane P: keep chunks, answer over UDP\n"
     "  --scenario FILE its constellation, address and key\n"
     "  --state FILE    keep there up to when it took messages, so that none counts again after a\n"
@@ -159,6 +163,9 @@ static int take_option(host *h, int which) {
     case PEER_PLAIN:
         h->peers.options.plain = true;
         return DONE;
+    case PEER_TRANSPORT:
+        h->peers.options.transport = optarg;
+        return DONE;
     case CONFIG:
         h->config_path = optarg;
         return DONE;
@@ -181,23 +188,25 @@ static int take_option(host *h, int which) {
 }
 
 static int parse(host *h, int argc, char **argv, bool *finished) {
-    static const struct option options[] = {{"socket", required_argument, NULL, SOCKET},
-                                            {"store", required_argument, NULL, STORE},
-                                            {"idle", required_argument, NULL, IDLE},
-                                            {"config", required_argument, NULL, CONFIG},
-                                            {"check", no_argument, NULL, CHECK},
-                                            {"auto", no_argument, NULL, AUTO},
-                                            {"help", no_argument, NULL, HELP},
-                                            {"version", no_argument, NULL, VERSION},
-                                            {"listen", required_argument, NULL, LISTEN},
-                                            {"peer-key", required_argument, NULL, PEER_KEY},
-                                            {"peer-plain", no_argument, NULL, PEER_PLAIN},
-                                            {"resp", required_argument, NULL, LATER},
-                                            {"http", required_argument, NULL, LATER},
-                                            {"satellite", required_argument, NULL, SATELLITE},
-                                            {"scenario", required_argument, NULL, SCENARIO},
-                                            {"state", required_argument, NULL, STATE},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"socket", required_argument, NULL, SOCKET},
+        {"store", required_argument, NULL, STORE},
+        {"idle", required_argument, NULL, IDLE},
+        {"config", required_argument, NULL, CONFIG},
+        {"check", no_argument, NULL, CHECK},
+        {"auto", no_argument, NULL, AUTO},
+        {"help", no_argument, NULL, HELP},
+        {"version", no_argument, NULL, VERSION},
+        {"listen", required_argument, NULL, LISTEN},
+        {"peer-key", required_argument, NULL, PEER_KEY},
+        {"peer-plain", no_argument, NULL, PEER_PLAIN},
+        {"peer-transport", required_argument, NULL, PEER_TRANSPORT},
+        {"resp", required_argument, NULL, LATER},
+        {"http", required_argument, NULL, LATER},
+        {"satellite", required_argument, NULL, SATELLITE},
+        {"scenario", required_argument, NULL, SCENARIO},
+        {"state", required_argument, NULL, STATE},
+        {NULL, 0, NULL, 0}};
     int which = 0, code = DONE;
     opterr = 0; /* what is wrong is told below, in our words */
     for (int c; code == DONE && (c = getopt_long(argc, argv, ":h", options, &which)) != -1;) {

@@ -1,4 +1,4 @@
-/* Serving a cache to other hosts, as stores `skymem://HOST:PORT` of theirs.
+/* Serving a cache to other hosts, as stores `skymem://HOST:PORT` of theirs, over TCP or libfabric.
  *
  *   host A                                     host B
  *   sky_peer_serve(cache, …) ◄─ TCP, sealed ── sky_cache_open("skymem://A:7700?key=FILE", …)
@@ -24,7 +24,8 @@ typedef struct {
                                      Who has one of these keys is served, all of them alike */
     size_t key_count;
     bool plain;            /* take connections that are neither encrypted nor authenticated, too */
-    const char *transport; /* NULL: "tcp" */
+    const char *transport; /* "tcp" (NULL too), or "fabric:PROVIDER": over libfabric, where this
+                              build has it, by its provider of that name, such as tcp or verbs */
 } sky_peer_options;
 
 /* What a server has counted. */

@@ -1,5 +1,6 @@
 /* A host served to others over TCP on loopback, in a process of its own, against iperf3, where it
- * is installed: one client, in turns. */
+ * is installed: one client, in turns. Beside it the same over libfabric's tcp provider, where that
+ * is there. */
 #include "bench.h"
 
 #include <errno.h>
@@ -18,29 +19,39 @@
 #define ROUNDS_MAX   5u
 #define IPERF_PORT   5287
 #define ADDRESS_ROOM 64
+#define WAYS         4u
+#define FABRIC       "fabric:tcp"
 
 /* ---- the other process ---- */
 
+/* Where it listens: over TCP, and over libfabric, "" where that is not there. */
+typedef struct {
+    char tcp[ADDRESS_ROOM], fabric[ADDRESS_ROOM];
+} addresses;
+
 static void be_server(const char *key_path, int told) {
     const char *url = "mem:512MiB";
-    const sky_peer_options o = {.struct_bytes = sizeof o,
-                                .address = "0",
-                                .key_paths = &key_path,
-                                .key_count = 1,
-                                .plain = true};
-    char address[ADDRESS_ROOM] = "";
+    sky_peer_options o = {.struct_bytes = sizeof o,
+                          .address = "0",
+                          .key_paths = &key_path,
+                          .key_count = 1,
+                          .plain = true};
+    addresses at = {0};
     sky_peer_server *server;
     sky_cache *cache;
     if (sky_cache_open(&url, 1, &cache, NULL) != SKY_OK ||
         sky_peer_serve(cache, &o, &server, NULL) != SKY_OK)
         return;
-    strncpy(address, sky_peer_address(server), sizeof address - 1);
-    if (write(told, address, sizeof address) == sizeof address)
+    strncpy(at.tcp, sky_peer_address(server), sizeof at.tcp - 1);
+    o.transport = FABRIC;
+    if (sky_peer_serve(cache, &o, &server, NULL) == SKY_OK)
+        strncpy(at.fabric, sky_peer_address(server), sizeof at.fabric - 1);
+    if (write(told, &at, sizeof at) == sizeof at)
         pause();
 }
 
-/* Start one that ends with this process; its address, and -1 when it does not start. */
-static pid_t start_server(const char *key_path, char address[ADDRESS_ROOM]) {
+/* Start one that ends with this process; -1 when it does not start. */
+static pid_t start_server(const char *key_path, addresses *at) {
     int ends[2];
     if (pipe(ends) != 0)
         return -1;
@@ -52,7 +63,7 @@ static pid_t start_server(const char *key_path, char address[ADDRESS_ROOM]) {
         _exit(1);
     }
     close(ends[1]);
-    bool up = pid > 0 && read(ends[0], address, ADDRESS_ROOM) == ADDRESS_ROOM;
+    bool up = pid > 0 && read(ends[0], at, sizeof *at) == sizeof *at;
     close(ends[0]);
     return up ? pid : -1;
 }
@@ -181,23 +192,40 @@ static int print_way(bench *b, way *w, size_t rounds, double iperf) {
     return code;
 }
 
-static int measure(bench *b, const char *address, const char *key_path) {
-    static way ways[] = {{.name = "plain"}, {.name = "sealed"}};
+/* The ways come in pairs, plain and sealed. */
+static int open_ways(bench *b, const addresses *at, const char *key_path, way *ways,
+                     size_t *count) {
+    *count = at->fabric[0] ? WAYS : WAYS / 2;
+    for (size_t i = 0; i < *count; i++) {
+        bool fabric = i >= WAYS / 2;
+        char url[4400];
+        const char *urls[] = {url};
+        snprintf(url, sizeof url, "skymem://%s?%s%s%s", fabric ? at->fabric : at->tcp,
+                 i % 2 ? "key=" : "plain=yes", i % 2 ? key_path : "",
+                 fabric ? "&transport=fabric&provider=tcp" : "");
+        int code = cli_store_open_urls(b->c, urls, 1, &ways[i].store);
+        if (code != CLI_OK)
+            return code;
+    }
+    return CLI_OK;
+}
+
+static int measure(bench *b, const addresses *at, const char *key_path) {
+    static way ways[WAYS] = {{.name = "plain"},
+                             {.name = "sealed"},
+                             {.name = "plain over " FABRIC},
+                             {.name = "sealed over " FABRIC}};
+    size_t count = 0;
     size_t rounds = b->quick ? 1 : ROUNDS_MAX, gets = b->quick ? 10 : GETS_MAX / ROUNDS_MAX;
     uint8_t *memory = bench_memory(b->c, (size_t)VALUES * VALUE_BYTES);
     double iperfs[ROUNDS_MAX] = {0};
     int code = memory ? CLI_OK : CLI_FAILED;
     sky_status status = SKY_OK;
-    for (size_t i = 0; i < 2 && code == CLI_OK; i++) {
-        char url[4300];
-        const char *urls[] = {url};
-        snprintf(url, sizeof url, "skymem://%s?%s%s", address, i ? "key=" : "plain=yes",
-                 i ? key_path : "");
-        code = cli_store_open_urls(b->c, urls, 1, &ways[i].store);
-    }
+    if (code == CLI_OK)
+        code = open_ways(b, at, key_path, ways, &count);
     for (size_t n = 0; n < rounds && code == CLI_OK && status == SKY_OK; n++) {
         iperfs[n] = iperf_run(b->quick);
-        for (size_t i = 0; i < 2 && status == SKY_OK; i++)
+        for (size_t i = 0; i < count && status == SKY_OK; i++)
             status = measure_round(&ways[i], memory, n, gets);
     }
     if (code == CLI_OK && status != SKY_OK)
@@ -205,7 +233,7 @@ static int measure(bench *b, const char *address, const char *key_path) {
     double iperf = cli_median(iperfs, rounds);
     if (code == CLI_OK && iperf > 0)
         code = bench_row(b, "iperf3, one stream", iperf / 1e9, "GB/s", NULL, 0);
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (code == CLI_OK)
             code = print_way(b, &ways[i], rounds, iperf);
         cli_store_close(&ways[i].store);
@@ -225,7 +253,8 @@ static bool write_key(const char *path) {
 }
 
 int bench_peer(bench *b) {
-    char folder[4096], key_path[4200], address[ADDRESS_ROOM];
+    char folder[4096], key_path[4200];
+    addresses at;
     int code = cli_scratch_make(b->c, NULL, "bench", folder, sizeof folder);
     if (code != CLI_OK)
         return code;
@@ -233,8 +262,8 @@ int bench_peer(bench *b) {
     mode_t mask = umask(0077);
     bool has_key = write_key(key_path);
     umask(mask);
-    pid_t server = has_key ? start_server(key_path, address) : -1;
-    code = server > 0 ? measure(b, address, key_path)
+    pid_t server = has_key ? start_server(key_path, &at) : -1;
+    code = server > 0 ? measure(b, &at, key_path)
                       : cli_failed(b->c, "peer: the server does not start: %s", strerror(errno));
     stop(server);
     unlink(key_path);

@@ -33,7 +33,7 @@ static sky_status open_link(sky__peer_connection *c, sky_time until) {
         status = sky_peer_link_create(&c->socket, false, &secrets, &c->link);
     explicit_bzero(&secrets, sizeof secrets);
     if (status != SKY_OK)
-        c->server->transport->close(&c->socket);
+        c->socket.transport->close(&c->socket);
     if (status == SKY_OK)
         status = sky_event_create(&c->event);
     if (status == SKY_OK)

@@ -44,7 +44,9 @@ static sky_peer_socket connect_raw(const sky_peer_fixture *p) {
     sky_address to;
     sky_peer_socket s;
     assert_int_equal(sky_tcp_resolve(sky_peer_address(p->server), &to, NULL), SKY_OK);
-    assert_int_equal(p->server->transport->connect(&to, sky_now() + PATIENCE, &s), SKY_OK);
+    assert_int_equal(
+        p->server->by.transport->connect(p->server->by.provider, &to, sky_now() + PATIENCE, &s),
+        SKY_OK);
     return s;
 }
 
@@ -246,6 +248,69 @@ static void who_never_shows_the_key_is_ended(void **state) {
     sealed.server->hello_ns = SKY__PEER_HELLO_NS;
     while (stats(&sealed).denied == before)
         sky_poll(NULL, 0, sky_now() + SKY_MS(1));
+    assert_unharmed(&sealed);
+}
+
+/* Who speaks neither the transport nor the greeting, or nothing at all. */
+static void noise_on_the_port_harms_nobody(void **state) {
+    uint8_t noise[5000];
+    int fds[16];
+    size_t sent;
+    sky_address to;
+    (void)state;
+    memset(noise, 0x5a, sizeof noise);
+    assert_int_equal(sky_tcp_resolve(sky_peer_address(sealed.server), &to, NULL), SKY_OK);
+    for (int i = 0; i < 16; i++) {
+        const sky_span span = {noise, i % 4 == 0 ? 0 : i % 4 == 1 ? 7 : sizeof noise};
+        assert_int_equal(sky_tcp_connect(&to, sky_now() + PATIENCE, &fds[i]), SKY_OK);
+        if (span.bytes > 0)
+            assert_int_equal(sky_tcp_send(fds[i], &span, 1, &sent), SKY_OK);
+        noise[0] = (uint8_t)i; /* of some what looks like a request */
+    }
+    for (int i = 0; i < 8; i++)
+        sky_tcp_close(fds[i]);
+    assert_unharmed(&sealed);
+    for (int i = 8; i < 16; i++)
+        sky_tcp_close(fds[i]);
+    assert_unharmed(&sealed);
+}
+
+static void many_are_served_at_once(void **state) {
+    enum { CLIENTS = 32 }; /* of two connections each */
+    sky_cache *caches[CLIENTS];
+    sky_batch batches[CLIENTS];
+    sky_item items[CLIENTS][2];
+    static uint8_t data[CLIENTS][2][50000], back[sizeof *data / 2];
+    sky_span spans[CLIENTS][2], to = {back, sizeof back};
+    (void)state;
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        char url[256];
+        const char *urls[] = {url};
+        sky_peer_fixture_url(&sealed, NULL, url);
+        assert_int_equal(sky_cache_open(urls, 1, &caches[i], NULL), SKY_OK);
+    }
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        for (uint32_t n = 0; n < 2; n++) {
+            sky_fixture_fill(data[i][n], sizeof data[i][n], 2 * i + n);
+            spans[i][n] = (sky_span){data[i][n], sizeof data[i][n]};
+            items[i][n] = (sky_item){
+                .key = sky_fixture_key(2 * i + n), .spans = &spans[i][n], .span_count = 1};
+        }
+        assert_int_equal(sky_submit(caches[i], SKY_OP_PUT, items[i], 2, NULL, &batches[i]), SKY_OK);
+    }
+    for (uint32_t i = 0; i < CLIENTS; i++)
+        assert_int_equal(sky_wait(caches[i], batches[i], sky_now() + PATIENCE), SKY_OK);
+    for (uint32_t i = 0; i < 2 * CLIENTS; i++) { /* each finds what another put */
+        sky_item item = {.key = sky_fixture_key(i), .spans = &to, .span_count = 1};
+        assert_int_equal(items[i / 2][i % 2].status, SKY_OK);
+        assert_int_equal(sky_run(caches[CLIENTS - 1 - i / 2], SKY_OP_GET, &item, 1, NULL), SKY_OK);
+        assert_int_equal(item.status, SKY_OK);
+        assert_memory_equal(back, data[i / 2][i % 2], sizeof back);
+        assert_int_equal(sky_run(sealed.cache, SKY_OP_REMOVE, &item, 1, NULL), SKY_OK);
+    }
+    assert_true(stats(&sealed).connections >= CLIENTS);
+    for (uint32_t i = 0; i < CLIENTS; i++)
+        sky_cache_close(caches[i]);
     assert_unharmed(&sealed);
 }
 
@@ -486,12 +551,14 @@ static void memory_of_puts_serves_the_next(void **state) {
     free(fresh);
 }
 
-int main(void) {
+static int run_over(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strangers_are_turned_away),
         cmocka_unit_test(recorded_connections_are_of_no_use),
         cmocka_unit_test(silent_strangers_keep_nobody_out),
         cmocka_unit_test(who_never_shows_the_key_is_ended),
+        cmocka_unit_test(noise_on_the_port_harms_nobody),
+        cmocka_unit_test(many_are_served_at_once),
         cmocka_unit_test(frames_of_a_host_end_it),
         cmocka_unit_test(who_does_not_begin_as_clients_do_is_ended),
         cmocka_unit_test(who_asks_without_end_is_ended),
@@ -504,4 +571,9 @@ int main(void) {
         cmocka_unit_test(memory_of_puts_serves_the_next),
     };
     return cmocka_run_group_tests(tests, start_servers, stop_servers);
+}
+
+int main(void) {
+    int failed = run_over();
+    return failed + (sky_peer_fixture_carry("fabric:tcp") ? run_over() : 0);
 }

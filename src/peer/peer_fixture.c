@@ -10,6 +10,32 @@
 #include <unistd.h>
 
 #include "io/secret.h"
+#include "tier/peer/transport.h"
+
+static const char *carried = "tcp";
+
+bool sky_peer_fixture_carry(const char *word) {
+    sky_peer_carrier carrier;
+    sky_error error = {0};
+    carried = word;
+    if (sky_peer_carrier_parse(word, &carrier, &error) == SKY_OK)
+        return true;
+    printf("not over %s: %s\n", word, error.text);
+    return false;
+}
+
+const char *sky_peer_fixture_carrier(void) {
+    return carried;
+}
+
+const char *sky_peer_fixture_query(void) {
+    static char query[100];
+    const char *colon = strchr(carried, ':');
+    snprintf(query, sizeof query, "%s%.*s%s%s", colon ? "&transport=" : "",
+             colon ? (int)(colon - carried) : 0, carried, colon ? "&provider=" : "",
+             colon ? colon + 1 : "");
+    return query;
+}
 
 void sky_peer_fixture_start(sky_peer_fixture *p, const char *const *urls, size_t url_count,
                             bool sealed) {
@@ -24,6 +50,7 @@ void sky_peer_fixture_start(sky_peer_fixture *p, const char *const *urls, size_t
     }
     const sky_peer_options options = {.struct_bytes = sizeof options,
                                       .address = "0",
+                                      .transport = carried,
                                       .key_paths = paths,
                                       .key_count = sealed,
                                       .plain = !sealed};
@@ -40,6 +67,7 @@ void sky_peer_fixture_stop(sky_peer_fixture *p) {
 }
 
 void sky_peer_fixture_url(const sky_peer_fixture *p, const char *more, char out[256]) {
-    snprintf(out, 256, "skymem://%s?%s%s%s%s", sky_peer_address(p->server),
-             p->key_path[0] ? "key=" : "plain=yes", p->key_path, more ? "&" : "", more ? more : "");
+    snprintf(out, 256, "skymem://%s?%s%s%s%s%s", sky_peer_address(p->server),
+             p->key_path[0] ? "key=" : "plain=yes", p->key_path, more ? "&" : "", more ? more : "",
+             sky_peer_fixture_query());
 }

@@ -10,6 +10,13 @@ typedef struct {
     char key_path[64]; /* of what it takes */
 } sky_peer_fixture;
 
+/* By what connections of fixtures are carried from now on: "tcp", as at first, or "fabric:tcp".
+ * False: not on this machine, and it prints why. */
+bool sky_peer_fixture_carry(const char *word);
+const char *sky_peer_fixture_carrier(void);
+/* What a URL needs for that, with a "&" before it; or "". */
+const char *sky_peer_fixture_query(void);
+
 /* Start one over these stores, at a port of its own. sealed: by a new key, else plain alone. */
 void sky_peer_fixture_start(sky_peer_fixture *p, const char *const *urls, size_t url_count,
                             bool sealed);

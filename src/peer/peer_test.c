@@ -1,5 +1,5 @@
-/* Proves that another host's store is a tier with every promise of one, over TCP on loopback:
- * sealed by either cipher, and plain. */
+/* Proves that another host's store is a tier with every promise of one, over TCP and over
+ * libfabric on loopback: sealed by either cipher, and plain. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -58,7 +58,11 @@ static int conforms(const char *name, bool sealed, const char *more) {
 }
 
 int main(void) {
-    return conforms("sealed", true, NULL) +
-           conforms("plain, one connection", false, "connections=1") +
-           conforms("sealed by ChaCha20-Poly1305", true, "cipher=chacha");
+    int failed = conforms("sealed", true, NULL) +
+                 conforms("plain, one connection", false, "connections=1") +
+                 conforms("sealed by ChaCha20-Poly1305", true, "cipher=chacha");
+    if (sky_peer_fixture_carry("fabric:tcp"))
+        failed += conforms("sealed, over libfabric", true, NULL) +
+                  conforms("plain, one connection over libfabric", false, "connections=1");
+    return failed;
 }

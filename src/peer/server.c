@@ -137,13 +137,13 @@ static sky__peer_connection *find_place(sky_peer_server *s) {
     return NULL;
 }
 
-static void refuse_client(const sky_peer_server *s, sky_peer_socket *socket) {
+static void refuse_client(sky_peer_socket *socket) {
     uint8_t answer[SKY_PEER_HELLO_BYTES];
     const sky_span span = {answer, sizeof answer};
     size_t sent;
     sky_peer_hello_refuse(SKY_E_BUSY, answer);
-    (void)s->transport->send(socket, &span, 1, &sent);
-    s->transport->close(socket);
+    (void)socket->transport->send(socket, &span, 1, &sent);
+    socket->transport->close(socket);
 }
 
 /* With the mutex held. */
@@ -168,7 +168,7 @@ static void accept_one(sky_peer_server *s, sky_time *accept_at) {
     sky_address from;
     bool exhausted;
     sky_peer_socket socket;
-    bool found = s->transport->accept(&s->listener, &socket, &from, &exhausted);
+    bool found = s->by.transport->accept(&s->listener, &socket, &from, &exhausted);
     if (exhausted) {
         sky_log(SKY_LOG_WARNING, "no descriptors are left for more peers");
         *accept_at = sky_now() + EXHAUSTED_NS;
@@ -181,7 +181,7 @@ static void accept_one(sky_peer_server *s, sky_time *accept_at) {
     s->stat.refused += !open;
     sky_mutex_unlock(&s->mutex);
     if (!open)
-        refuse_client(s, &socket);
+        refuse_client(&socket);
 }
 
 static void *accept_clients(void *argument) {
@@ -224,7 +224,7 @@ static sky_status start_listening(const sky_peer_options *o, sky_peer_server *s,
     snprintf(text, sizeof text, "%s%s", port_alone ? "127.0.0.1:" : "", o->address);
     sky_status status = sky_tcp_resolve(text, &at, error);
     if (status == SKY_OK)
-        status = s->transport->listen(&at, &s->listener, &bound, error);
+        status = s->by.transport->listen(s->by.provider, &at, &s->listener, &bound, error);
     if (status != SKY_OK)
         return status;
     sky_address_text(&bound, s->address);
@@ -266,15 +266,14 @@ static void choose_tiers(sky_peer_server *s) {
 
 static sky_status start_server(sky_cache *cache, const sky_peer_options *o, sky_peer_server *s,
                                sky_error *error) {
-    s->transport = sky_peer_transport_find(o->transport);
-    if (!s->transport)
-        return sky_fail(error, SKY_E_UNSUPPORTED, "this build has no transport %.100s",
-                        o->transport);
+    sky_status status = sky_peer_carrier_parse(o->transport, &s->by, error);
+    if (status != SKY_OK)
+        return status;
     uint64_t most = sky_cache_metric(cache, 0, SKY_METRIC_TIER_BYTES_MAX);
     s->payload_bytes_max = most > 0 && most < SKY_PAYLOAD_BYTES_MAX ? most : SKY_PAYLOAD_BYTES_MAX;
     s->plain = o->plain;
     choose_tiers(s);
-    sky_status status = read_keys(o, s, error);
+    status = read_keys(o, s, error);
     if (status == SKY_OK)
         status = start_listening(o, s, error);
     if (status != SKY_OK)
@@ -323,7 +322,7 @@ void sky_peer_stop(sky_peer_server *s) {
         if (s->places[i].taken)
             sky_thread_join(&s->places[i].thread);
     if (s->listener.transport)
-        s->transport->close(&s->listener);
+        s->listener.transport->close(&s->listener);
     sky_event_close(s->stop);
     for (size_t i = 0; i < SKY__PEER_KEPT_MAX; i++)
         free(s->kept[i].data);

@@ -78,8 +78,8 @@ typedef struct sky__peer_connection {
 
 struct sky_peer_server {
     sky_cache *cache;
-    uint64_t forks; /* of the process that serves */
-    const sky_peer_transport *transport;
+    uint64_t forks;      /* of the process that serves */
+    sky_peer_carrier by; /* what its connections are carried by */
     uint8_t (*keys)[SKY_SECRET_BYTES];
     size_t key_count;
     bool plain;

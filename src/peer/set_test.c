@@ -46,7 +46,7 @@ static void write_file(const trial *t) {
 static sky_status try_to_open(const trial *t, const char *more, const sky_tier_env *env,
                               sky_tier **out, sky_error *error) {
     char url[256];
-    snprintf(url, sizeof url, "skymem://?peers=%s%s", t->path, more);
+    snprintf(url, sizeof url, "skymem://?peers=%s%s%s", t->path, more, sky_peer_fixture_query());
     return sky_peer_tier_open(url, env, out, error);
 }
 
@@ -269,7 +269,10 @@ static bool is_up(const trial *t, uint32_t host) {
 static void a_host_that_is_down_is_passed_over_and_found_again(void **state) {
     trial *t = start(NULL, NULL, NULL);
     char address[100];
-    sky_peer_options options = {.struct_bytes = sizeof options, .address = address, .plain = true};
+    sky_peer_options options = {.struct_bytes = sizeof options,
+                                .address = address,
+                                .plain = true,
+                                .transport = sky_peer_fixture_carrier()};
     (void)state;
     put_at(t, 2, 1, 1000);
     snprintf(address, sizeof address, "%s", sky_peer_address(t->hosts[1].server));
@@ -433,7 +436,11 @@ static int conforms(trial *t, sky_tier_fixture f) {
 int main(void) {
     trial one = {.options = {NULL, "read-only", "read-only"}, .host_count = HOSTS};
     trial several = {.host_count = HOSTS};
-    return run_own() +
+    int failed = run_own();
+    if (sky_peer_fixture_carry("fabric:tcp"))
+        failed += run_own();
+    assert_true(sky_peer_fixture_carry("tcp"));
+    return failed +
            conforms(&one, (sky_tier_fixture){.name = "one of three takes puts",
                                              .reopen = reopen_set,
                                              .capacity_bytes = 16 << 20,

@@ -109,4 +109,40 @@ expect 0 "$skymem" put greeting README.md --store "skymem://localhost:$port?plai
 expect 1 "$skymem" ls --store "skymem://127.0.0.1:$port?key=$key"
 says "another key"
 stop_peer
+
+# over libfabric, by the provider that is named, and by no other
+expect 2 "$skymemd" --socket "$socket" --peer-transport fabric:tcp
+says "goes with --listen"
+expect 2 "$skymemd" --socket "$socket" --listen 0 --peer-plain --peer-transport pigeon
+says "no transport pigeon in this build, but: tcp"
+expect 2 "$skymem" ls --store "skymem://127.0.0.1:1?plain=yes&transport=pigeon"
+says "no transport pigeon in this build, but: tcp"
+expect 2 "$skymem" ls --store "skymem://127.0.0.1:1?plain=yes&provider=tcp"
+says "provider tcp belongs to transport fabric"
+code=0
+nobody="skymem://127.0.0.1:1?plain=yes&transport=fabric"
+"$skymem" ls --store "$nobody&provider=tcp" 2>"$work/err" || code=$?
+if [ "$code" = 1 ]; then
+    says "nobody listens"
+    expect 2 "$skymem" ls --store "$nobody"
+    says "needs the name of a provider; libfabric has here: "
+    expect 2 "$skymem" ls --store "$nobody&provider=pigeon"
+    says "no provider pigeon with message endpoints"
+    expect 2 "$skymemd" --socket "$socket" --listen 0 --peer-plain --peer-transport fabric:pigeon
+    says "no provider pigeon with message endpoints"
+    start_peer --listen 0 --peer-key "$key" --peer-transport fabric:tcp
+    holds 'o["peers"]["transport"] == "fabric:tcp"'
+    url="skymem://127.0.0.1:$port?key=$key&transport=fabric&provider=tcp"
+    expect 0 "$skymem" put large "$work/large" --store "$url"
+    expect 0 "$skymem" get large --store "$url" --output "$work/got"
+    cmp "$work/large" "$work/got" || fail "another file came back over libfabric"
+    expect 0 "$skymem" ls --store "$url"
+    expect 1 "$skymem" ls --store "skymem://127.0.0.1:$port?key=$key" # over TCP: another language
+    expect 1 "$skymemd" --socket "$work/second.sock" --listen "$port" --peer-plain \
+        --peer-transport fabric:tcp
+    says "in use"
+    stop_peer # providers' libraries may have taken SIGTERM over
+else
+    says "fabric" # this build or this machine is without it, and says so
+fi
 finish

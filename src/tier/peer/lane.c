@@ -155,7 +155,7 @@ sky_status sky__peer_lane_connect(sky__peer_lane *l, sky_time until) {
     const sky__peer *p = l->peer;
     sky_peer_secrets secrets = {0};
     sky_peer_socket socket = SKY_PEER_SOCKET_NONE;
-    sky_status status = p->transport->connect(&l->host->address, until, &socket);
+    sky_status status = p->by.transport->connect(p->by.provider, &l->host->address, until, &socket);
     if (status != SKY_OK)
         return status;
     sky_time began = sky_now();
@@ -166,7 +166,7 @@ sky_status sky__peer_lane_connect(sky__peer_lane *l, sky_time until) {
         status = sky_peer_link_create(&socket, true, &secrets, &l->link);
     explicit_bzero(&secrets, sizeof secrets);
     if (status != SKY_OK) {
-        p->transport->close(&socket);
+        socket.transport->close(&socket);
         return status;
     }
     status = be_welcomed(l, until);

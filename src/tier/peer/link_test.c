@@ -22,7 +22,7 @@ static sky_peer_link *make_link(bool client, sky_suite suite, int *other) {
     sky_peer_link *l;
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
-    sky_peer_socket socket = {sky_peer_transport_find(NULL), ends[0], NULL};
+    sky_peer_socket socket = {&sky_peer_tcp, ends[0], NULL};
     assert_int_equal(sky_peer_link_create(&socket, client, &secrets, &l), SKY_OK);
     assert_int_equal(socket.fd, -1);
     *other = ends[1];

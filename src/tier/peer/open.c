@@ -154,19 +154,18 @@ static sky_status parse_common(sky__peer *p, const sky_url *url, sky_error *erro
     p->may_be_away = away && strcmp(away, "yes") == 0;
     if (away && !p->may_be_away && strcmp(away, "no") != 0)
         return sky_fail(error, SKY_E_SYNTAX, "%.200s: away is yes or no", p->url);
-    const char *transport = sky_url_value(url, "transport");
-    p->transport = sky_peer_transport_find(transport);
-    if (!p->transport)
-        return sky_fail(error, SKY_E_UNSUPPORTED, "%.200s: this build has no transport %s", p->url,
-                        transport);
-    return SKY_OK;
+    sky_error why = {0};
+    status = sky_peer_carrier_find(sky_url_value(url, "transport"), sky_url_value(url, "provider"),
+                                   &p->by, &why);
+    return status == SKY_OK ? status : sky_fail(error, status, "%.200s: %s", p->url, why.text);
 }
 
 static sky_status parse(const char *text, sky__peer *p, sky_error *error) {
     sky_url url;
     sky_status status = sky_url_parse(text, &url, error);
     if (status == SKY_OK)
-        status = sky_url_expect(&url, "key plain cipher connections away transport peers", error);
+        status = sky_url_expect(&url, "key plain cipher connections away transport provider peers",
+                                error);
     if (status == SKY_OK)
         status = parse_common(p, &url, error);
     if (status != SKY_OK)

@@ -4,7 +4,8 @@
  *                  │ put: payloads out of the spans     │
  *                  └ get: payloads into the spans ◄─────┘
  *
- *   skymem://HOST:PORT?key=FILE[&connections=N&cipher=aes|chacha&transport=tcp]
+ *   skymem://HOST:PORT?key=FILE[&connections=N&cipher=aes|chacha]
+ *   skymem://HOST:PORT?…&transport=fabric&provider=NAME    over libfabric instead of TCP
  *   skymem://HOST:PORT?plain=yes[&…]      neither encrypted nor authenticated, only if asked for
  *   skymem://?peers=FILE[&…]              several hosts: set.c, peers_file.h
  *

@@ -102,7 +102,7 @@ typedef struct sky__peer {
     sky_tier tier;
     sky_tier_env env;
     char url[256];
-    const sky_peer_transport *transport;
+    sky_peer_carrier by; /* what its connections are carried by */
     bool may_be_away;    /* when it is opened */
     uint32_t lane_count; /* of each host */
     uint32_t host_count;

@@ -1,5 +1,6 @@
-/* What carries a connection between hosts: a stream of bytes each way. `tcp` is one. Another is a
- * table more and a name for `?transport=`: nothing above it changes.
+/* What carries a connection between hosts: a stream of bytes each way, over TCP, or over libfabric
+ * by the provider that is named. Another is a table more and a name for `?transport=`: nothing
+ * above it changes.
  *
  * A name that this build does not have is refused: there is no other that is taken instead. */
 #ifndef SKY_TIER_PEER_TRANSPORT_H
@@ -9,7 +10,8 @@
 
 #include "io/udp.h"
 
-#define SKY_PEER_SPANS_MAX 64u /* of one send or receive */
+#define SKY_PEER_SPANS_MAX      64u /* of one send or receive */
+#define SKY_PEER_PROVIDER_BYTES 32u /* the name of one, with its zero byte */
 
 typedef struct sky_peer_transport sky_peer_transport;
 
@@ -26,17 +28,19 @@ typedef struct {
 /* None of these calls waits, but connect and close. */
 struct sky_peer_transport {
     const char *name;
-    /* Listen at an address; port 0: any, which *bound then tells.
+    /* Listen at an address; port 0: any, which *bound then tells. provider: "" of a transport that
+     * has none.
      * Errors: SKY_E_BUSY (the address is taken), SKY_E_DENIED, SKY_E_IO; `error` says why */
-    sky_status (*listen)(const sky_address *at, sky_peer_socket *out, sky_address *bound,
-                         sky_error *error);
+    sky_status (*listen)(const char *provider, const sky_address *at, sky_peer_socket *out,
+                         sky_address *bound, sky_error *error);
     /* A connection that waits; false: none does. *exhausted: this process has no descriptors or
      * memory for it. */
     bool (*accept)(const sky_peer_socket *listener, sky_peer_socket *out, sky_address *peer,
                    bool *exhausted);
     /* Waits, at most until `until`.
      * Errors: SKY_MISS (nobody listens there), SKY_E_DEADLINE, SKY_E_IO */
-    sky_status (*connect)(const sky_address *to, sky_time until, sky_peer_socket *out);
+    sky_status (*connect)(const char *provider, const sky_address *to, sky_time until,
+                          sky_peer_socket *out);
     /* From at most SKY_PEER_SPANS_MAX spans; *sent: how many bytes were taken. They are the
      * caller's again. Errors: SKY_E_BUSY (none are taken now), SKY_E_IO (the peer is gone) */
     sky_status (*send)(const sky_peer_socket *s, const sky_span *spans, uint32_t span_count,
@@ -57,8 +61,21 @@ struct sky_peer_transport {
     void (*close)(sky_peer_socket *s);
 };
 
-/* By its name, NULL: tcp. NULL when there is none of that name. */
-const sky_peer_transport *sky_peer_transport_find(const char *name);
+extern const sky_peer_transport sky_peer_tcp;
+
+/* What a user chose: a transport, and of libfabric its provider. */
+typedef struct {
+    const sky_peer_transport *transport;
+    char provider[SKY_PEER_PROVIDER_BYTES]; /* "": none */
+} sky_peer_carrier;
+
+/* By their names. name NULL: tcp; provider NULL: none.
+ * Errors: SKY_E_UNSUPPORTED (this build or this machine has no such transport or provider),
+ *         SKY_E_SYNTAX (a provider is needed, or there are none); `error` says which there are */
+sky_status sky_peer_carrier_find(const char *name, const char *provider, sky_peer_carrier *out,
+                                 sky_error *error);
+/* The same of "tcp" or "fabric:PROVIDER" as one word; NULL: tcp. */
+sky_status sky_peer_carrier_parse(const char *word, sky_peer_carrier *out, sky_error *error);
 
 /* Sleep until there may be something to receive (or accept), room to send, or `until`.
  * stop: another descriptor, -1: none.
