@@ -66,6 +66,13 @@ static void versions_are_told_and_asked_for(void **state) {
     assert_int_equal(changed(&o, 0, SKY_OP_REMOVE, second.version, 0).status, SKY_OK);
     assert_int_equal(sky_orrery_chunks(&o), 0);
     assert_int_equal(sky_orrery_do(&o, 1, SKY_OP_HAS, 0, 0).status, SKY_MISS);
+    for (uint32_t ground = 0; ground < 2;
+         ground++) { /* that removed it, and that has it in its index */
+        late = changed(&o, ground, SKY_OP_REMOVE, second.version, 0);
+        assert_int_equal(late.status, SKY_E_CONFLICT);
+        assert_int_equal(late.version, 0);
+        assert_int_equal(changed(&o, ground, SKY_OP_REMOVE, 0, 0).status, SKY_MISS);
+    }
     assert_int_equal(changed(&o, 1, SKY_OP_PUT, second.version, CHUNKS).status, SKY_E_CONFLICT);
     assert_int_equal(changed(&o, 1, SKY_OP_PUT, 0, CHUNKS).status, SKY_OK);
     assert_int_equal(o.wrong, 0);

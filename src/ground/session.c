@@ -171,6 +171,8 @@ void sky__request_finish(sky_session *s, uint32_t request, sky_status status, ui
     sky_op op = r->ask.op;
     if (status == SKY_E_IO && (request_reads(r) || r->ask.conditional)) /* it may be there */
         status = SKY_E_UNAVAILABLE;
+    if (status == SKY_MISS && r->ask.conditional && r->ask.expected)
+        status = SKY_E_CONFLICT; /* nothing is stored, whose version is 0 */
     sky__operations_abandon(&s->scheduler, request);
     sky__repairs_abandon(s, request);
     sky__requests_stand_down(&s->requests, request);

@@ -67,6 +67,8 @@ expect 1 "$skymem" rm key --if-version $((won - 1)) --store "$store"
 says "key: version $won is stored, so nothing was changed"
 expect 0 "$skymem" rm key --if-version "$won" --store "$store"
 expect 3 "$skymem" get key --store "$store"
+expect 1 "$skymem" rm key --if-version "$won" --store "$store"
+says "key: nothing is stored, so nothing was changed"
 
 # Tiers without versions, and words that are none.
 expect 1 "$skymem" put key "$work/value.1" --if-version none --store "disk:$work/disk"
