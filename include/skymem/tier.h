@@ -77,8 +77,9 @@ typedef struct {
      * Errors: SKY_E_IO, SKY_E_DENIED, SKY_E_NOMEM, SKY_E_BUSY */
     sky_status (*list)(void *self, sky_tier_key_fn each, void *context);
     /* How many values there are, their bytes, and the most it takes (0: no limit of its own). It is
-     * called for statistics, so it should be quick. NULL: it does not count.
-     * Errors: any; the counts are then not used */
+     * called for statistics, so it should be quick. With threads 1 it is not called while another
+     * function runs: statistics then show the last counts. NULL: it does not count.
+     * Errors: any; the last counts then stand */
     sky_status (*usage)(void *self, uint64_t *entries, uint64_t *bytes, uint64_t *bytes_max);
     /* No other call is under way or follows. NULL: nothing is to be done. */
     void (*close)(void *self);

@@ -39,11 +39,12 @@ class Store(Protocol):
 
     What they raise: KeyError (not there), PermissionError, MemoryError, OSError, or an exception of
     skymem.errors. Others are printed, and count as a failure of the medium. A store that fails
-    three times in a row is left alone for a while.
+    three times in a row is left alone for a while. They must not call the cache that they serve:
+    it waits for them.
 
     Optional: keys() -> Iterable[bytes]; usage() -> (values, bytes, most bytes, 0: no limit);
-    close(). Without keys, `Cache.list` does not show what the store holds. With threads=1 usage
-    waits for a write that is under way, and so does `Cache.metrics`, which asks for it.
+    close(). Without keys, `Cache.list` does not show what the store holds. Statistics call usage,
+    so it should be quick. With threads=1 they show the last counts while another call runs.
     """
 
     def read(self, key: bytes, offset: int, size: int) -> tuple[Buffer, int] | None:

@@ -167,6 +167,34 @@ def test_a_slow_store_meets_deadlines() -> None:
             thread.join()
 
 
+def test_statistics_do_not_wait_for_a_store() -> None:
+    writing, answer = threading.Event(), threading.Event()
+
+    class Slow(DictStore):
+        def write(self, key: bytes, value: bytes, durable: bool) -> None:
+            writing.set()
+            assert answer.wait(60)
+            super().write(key, value, durable)
+
+    register_tier("slowwrite", Slow)
+    with skymem.Cache(["mem:16MiB", "slowwrite:x"]) as cache:
+        limit = 'skymem_tier_limit_bytes{tier="1",kind="slowwrite"} 1073741824'
+        assert limit in cache.prometheus()
+        cache.put(KEY, b"hello")  # written back behind the answer
+        assert writing.wait(60)
+        try:
+            numbers = {(s.name, s.tier): s.number for s in cache.metrics()}
+            assert numbers["skymem_tier_limit_bytes", 1] == 1 << 30
+            assert numbers["skymem_tier_entries", 1] == 0  # as it counted last
+            assert limit in cache.prometheus()
+            assert [t.failing for t in cache.stat()] == [False, False]
+        finally:
+            answer.set()
+        cache.flush(None)
+        numbers = {(s.name, s.tier): s.number for s in cache.metrics()}
+        assert numbers["skymem_tier_entries", 1] == 1
+
+
 def test_the_end_of_the_interpreter(script: Script) -> None:
     done = script(
         """

@@ -49,7 +49,7 @@ typedef struct driver_tier {
     sky_mutex one_at_a_time; /* around the driver's functions, when it wants one thread */
     bool closing;
     char url[256];
-    sky_tier_counts counts;
+    sky_tier_counts counts; /* entries and bytes: as the driver counted them last */
     uint32_t failures;
     sky_leases *leases; /* of sky_tier_lent; NULL: it does not lend */
     worker workers[SKY_TIER_DRIVER_THREADS_MAX];
@@ -68,6 +68,11 @@ static int64_t wall_ms(const driver_tier *t) {
 static void driver_begin(driver_tier *t) {
     if (t->driver.threads == 1)
         sky_mutex_lock(&t->one_at_a_time);
+}
+
+/* False: another of its functions runs, and it wants one thread. */
+static bool driver_try_begin(driver_tier *t) {
+    return t->driver.threads != 1 || sky_mutex_try_lock(&t->one_at_a_time);
 }
 
 static void driver_end(driver_tier *t) {
@@ -621,24 +626,31 @@ static sky_status driver_verify(sky_tier *tier, sky_verify_report *out) {
     return first == SKY_E_UNSUPPORTED ? SKY_OK : first;
 }
 
+/* Statistics do not wait for a slow store: while its one thread is busy, the last counts stand. */
+static void driver_recount(driver_tier *t) {
+    uint64_t entries = 0, bytes = 0, bytes_max = 0;
+    if (!t->driver.usage || !driver_try_begin(t))
+        return;
+    sky_status status = t->driver.usage(t->self, &entries, &bytes, &bytes_max);
+    driver_end(t);
+    if (status != SKY_OK)
+        return;
+    sky_mutex_lock(&t->mutex);
+    t->counts.entries = entries;
+    t->counts.bytes_used = bytes;
+    t->counts.bytes_max = bytes_max;
+    sky_mutex_unlock(&t->mutex);
+}
+
 static void driver_stat(sky_tier *tier, sky_tier_stat *out, sky_counts *counts) {
     driver_tier *t = driver_of(tier);
-    uint64_t entries = 0, bytes = 0, bytes_max = 0;
+    driver_recount(t);
     sky_mutex_lock(&t->mutex);
     counts->tier = t->counts;
     *out = (sky_tier_stat){.failing = t->failures >= FAILURES_IN_ROW};
     sky_mutex_unlock(&t->mutex);
     snprintf(out->url, sizeof out->url, "%s", t->url);
     counts->tier.late = sky_batches_late(t->tier.batches);
-    if (!t->driver.usage)
-        return;
-    driver_begin(t);
-    if (t->driver.usage(t->self, &entries, &bytes, &bytes_max) == SKY_OK) {
-        counts->tier.entries = entries;
-        counts->tier.bytes_used = bytes;
-        counts->tier.bytes_max = bytes_max;
-    }
-    driver_end(t);
 }
 
 static uint64_t driver_put_count(sky_tier *tier) {

@@ -144,6 +144,48 @@ static void puts_are_counted_without_asking_the_store(void **state) {
     t->ops->close(t);
 }
 
+static sky_tier *watched;
+static sky_tier_counts seen;
+
+/* Statistics in the midst of a write of a store with one thread. */
+static sky_status watching_write(void *self, const sky_key *key, const void *value, uint64_t bytes,
+                                 bool durable) {
+    seen = sky_fixture_counts(watched);
+    return liar_write(self, key, value, bytes, durable);
+}
+
+static sky_status seven_of_usage(void *self, uint64_t *entries, uint64_t *bytes,
+                                 uint64_t *bytes_max) {
+    usage_calls++;
+    *entries = 7, *bytes = 70, *bytes_max = 700;
+    return ((liar *)self)->read_says;
+}
+
+static void statistics_do_not_wait_for_a_store(void **state) {
+    (void)state;
+    sky_tier_driver slow = liar_driver;
+    slow.usage = seven_of_usage;
+    slow.write = watching_write;
+    lies = (liar){.flip_at = -1};
+    static const sky_tier_env env = {0};
+    watched = open_dir(&slow, &env);
+    uint8_t byte = 7;
+    sky_span span = {&byte, 1};
+    sky_item item = {.key = sky_fixture_key(1), .spans = &span, .span_count = 1};
+    assert_int_equal(sky_fixture_counts(watched).entries, 7);
+    usage_calls = 0;
+    sky_fixture_run(watched, SKY_OP_PUT, &item, 1, NULL);
+    assert_int_equal(item.status, SKY_OK);
+    assert_int_equal(usage_calls, 0);
+    assert_int_equal(seen.entries, 7);
+    assert_int_equal(seen.bytes_used, 70);
+    assert_int_equal(seen.bytes_max, 700);
+    lies.read_says = SKY_E_IO; /* what it said last stands */
+    assert_int_equal(sky_fixture_counts(watched).entries, 7);
+    assert_int_equal(usage_calls, 1);
+    watched->ops->close(watched);
+}
+
 /* Every byte of head, name and payload. */
 static void damage_is_a_miss_wherever_it_is(void **state) {
     (void)state;
@@ -524,6 +566,7 @@ int main(void) {
         cmocka_unit_test(wrong_arguments_of_the_suite_are_told),
         cmocka_unit_test(without_its_functions_nothing_is_lent_or_pinned),
         cmocka_unit_test(puts_are_counted_without_asking_the_store),
+        cmocka_unit_test(statistics_do_not_wait_for_a_store),
         cmocka_unit_test(damage_is_a_miss_wherever_it_is),
         cmocka_unit_test(a_wrong_size_is_damage),
         cmocka_unit_test(a_value_of_another_key_is_damage),
