@@ -161,7 +161,31 @@ def stream_encode(rows: Buffer, layer: int, kv: int, options: _Options, /) -> by
 def stream_decode(
     data: Buffer, out: Target, layer: int, kv: int, options: _Options, /
 ) -> None: ...
+def profile_match(
+    profile: Profile, layer: int, rows: Buffer, element: str | None, /
+) -> tuple[int | None, float, float]: ...
+
+class Decoder:
+    def __new__(
+        cls,
+        out: Target,
+        size: int,
+        layer: int,
+        kv: int,
+        profile: Profile | None,
+        element: str | None,
+        first_position: int,
+        /,
+    ) -> Self: ...
+    @property
+    def tokens(self) -> int: ...
+    def feed(self, piece: Buffer, /) -> bool: ...
+
 def rope_turns(kind: int, dims: int, base: float, scale: float, /) -> list[int]: ...
+
+_Lookup: TypeAlias = tuple[
+    str, int, int, tuple[int, ...], int, int, int, int, int, tuple[int, ...]
+]
 
 class Manager:
     def __new__(

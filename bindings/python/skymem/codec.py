@@ -198,3 +198,47 @@ def decode_stream(
     """Decode a bare stream into an array of its shape."""
     options = (0, False, False, 0.0, first_position, profile, element)
     _core.stream_decode(data, out, layer, _kv(kv), options)
+
+
+class Decoder(_core.Decoder):
+    """A bare stream that is decoded as it arrives, into an array of its shape.
+
+    >>> import numpy as np
+    >>> rows = np.ones((128, 1, 64), np.float16)
+    >>> data, out = encode_stream(rows, level="8"), np.empty_like(rows)
+    >>> decoder = Decoder(out, len(data))
+    >>> decoder.feed(data[:50])
+    False
+    >>> decoder.feed(data[50:]), decoder.tokens
+    (True, 128)
+
+    The array is held until the decoder is dropped. `feed` returns True when all rows are written;
+    of the first `tokens` they are before. CorruptError: damaged; the array may be written in part.
+    """
+
+    def __new__(
+        cls, out: Target, size: int, *, profile: Profile | None = None, layer: int = 0,
+        kv: Literal["k", "v"] = "k", first_position: int = 0, element: str | None = None,
+    ) -> Decoder:  # fmt: skip
+        """size: bytes of the whole stream; the others: as of `decode_stream`."""
+        return super().__new__(cls, out, size, layer, _kv(kv), profile, element, first_position)
+
+
+class Match(NamedTuple):
+    """Whose rows are these? Squared distances of channel means; inf: there are none.
+
+    layer: the nearest of the profile's layers of this shape; None: none of them has means.
+    own_distance: of the layer that they were given out for.
+    """
+
+    layer: int | None
+    distance: float
+    own_distance: float
+
+
+def match(
+    rows: Buffer, *, profile: Profile, layer: int, element: str | None = None
+) -> Match:
+    """Which layer of a profile do rows of V look like? A wrong order of layers shows, before it
+    costs bits. layer: which they are given out for, as the profile counts."""
+    return Match(*_core.profile_match(profile, layer, rows, element))

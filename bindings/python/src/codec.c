@@ -40,9 +40,8 @@ int tensor_of_view(const view *v, int token_axis, sky_element wanted, sky_tensor
     return 0;
 }
 
-/* Rows [tokens, heads, dim] of an object. Errors: -1 with an exception, and the view is released */
-static int rows_open(PyObject *object, bool writable, sky_element wanted, const char *what, view *v,
-                     sky_tensor *out) {
+int rows_open(PyObject *object, bool writable, sky_element wanted, const char *what, view *v,
+              sky_tensor *out) {
     if (view_open(object, writable, what, v) < 0)
         return -1;
     if (tensor_of_view(v, 0, wanted, out) == 0)
@@ -119,7 +118,7 @@ typedef struct {
     sky_element wanted;
 } coding;
 
-static int element_parse(const char *name, sky_element *out) {
+int element_parse(const char *name, sky_element *out) {
     *out = !name                   ? 0
            : !strcmp(name, "f16")  ? SKY_ELEMENT_F16
            : !strcmp(name, "f32")  ? SKY_ELEMENT_F32
@@ -131,7 +130,7 @@ static int element_parse(const char *name, sky_element *out) {
     return -1;
 }
 
-static int profile_parse(PyObject *object, const sky_profile **out) {
+int profile_parse(PyObject *object, const sky_profile **out) {
     *out = object == Py_None ? NULL : profile_of(object);
     if (object != Py_None && !*out)
         return -1;

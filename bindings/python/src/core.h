@@ -77,6 +77,8 @@ PyObject *raise_status(sky_status status, const char *format, ...)
 /* Before a call that lets the GIL go, and after. Errors: false, with an exception: it is closed */
 bool cache_enter(cache_object *cache);
 void cache_leave(cache_object *cache);
+/* False in a child of fork(): what is there belongs to the parent, and its locks may be held. */
+bool cache_is_ours(const cache_object *cache);
 
 /* Errors: -1 with an exception */
 /* For "O&" of PyArg_ParseTuple, whose "I" drops the bits above: a uint32_t. */
@@ -91,6 +93,13 @@ int time_in(PyObject *seconds, sky_time *out);
 /* A view as a tensor; the other of axes 0 and 1 counts heads. wanted: bf16 where it says uint16.
  * Errors: -1, without an exception: it has no three dimensions of f16, f32 or bf16 */
 int tensor_of_view(const view *v, int token_axis, sky_element wanted, sky_tensor *out);
+/* Rows [tokens, heads, dim] of an object. Errors: -1 with an exception, and the view is released */
+int rows_open(PyObject *object, bool writable, sky_element wanted, const char *what, view *v,
+              sky_tensor *out);
+/* "f16", "f32", "bf16", or NULL: 0. Errors: -1 with an exception */
+int element_parse(const char *name, sky_element *out);
+/* A sealed profile, or None: NULL. Errors: -1 with an exception */
+int profile_parse(PyObject *object, const sky_profile **out);
 /* NULL with an exception: it is none */
 const sky_profile *profile_of(PyObject *object);
 
@@ -127,5 +136,6 @@ int add_manager(PyObject *module);
 int add_driver(PyObject *module);
 int add_profile(PyObject *module);
 int add_codec(PyObject *module);
+int add_decoder(PyObject *module);
 
 #endif

@@ -297,3 +297,73 @@ def test_any_damage_is_noticed() -> None:
             codec.decode(data, out)
         data[at] ^= 1
     codec.decode(data, out)
+
+
+@pytest.mark.parametrize("size", [1, 977, 1 << 20])
+def test_a_stream_in_pieces(size: int) -> None:
+    rows = made()[0, 0]
+    data = codec.encode_stream(rows, level="4", profile=layout(), layer=1, first_position=300)
+    out, whole = np.zeros_like(rows), np.zeros_like(rows)
+    decoder = codec.Decoder(out, len(data), profile=layout(), layer=1, first_position=300)
+    codec.decode_stream(data, whole, profile=layout(), layer=1, first_position=300)
+    tokens = [decoder.tokens]
+    for at in range(0, len(data), size):
+        done = decoder.feed(data[at : at + size])
+        assert (out[: decoder.tokens] == whole[: decoder.tokens]).all()
+        tokens.append(decoder.tokens)
+    assert done and tokens == sorted(tokens) and tokens[-1] == TOKENS
+    assert out.tobytes() == whole.tobytes()
+    with pytest.raises(skymem.CorruptError):
+        decoder.feed(b"more")
+    with pytest.raises(skymem.CorruptError, match="an earlier piece failed"):
+        decoder.feed(b"more")
+
+
+def test_a_decoder_refuses_what_is_wrong() -> None:
+    rows = made(np.float32)[0, 0]
+    data = codec.encode_stream(rows, level="4", profile=layout())
+    out = np.zeros_like(rows)
+    for size in (0, -1, 2**32):
+        with pytest.raises(ValueError, match="size: the bytes of a stream"):
+            codec.Decoder(out, size)
+    with pytest.raises(BufferError, match="read-only"):
+        codec.Decoder(np.frombuffer(bytes(rows.nbytes), rows.dtype).reshape(rows.shape), 9)
+    with pytest.raises(TypeError, match="rows are"):
+        codec.Decoder(out[0], 9)
+    with pytest.raises(ValueError, match="kv: k or v"):
+        codec.Decoder(out, 9, kv="x")  # type: ignore[arg-type]
+    with pytest.raises(skymem.ParamError):
+        codec.Decoder(out, len(data), profile=layout(), layer=7).feed(data)
+    with pytest.raises(skymem.Error):
+        codec.Decoder(out, len(data)).feed(data)  # it wants its profile
+    with pytest.raises(skymem.Error):
+        codec.Decoder(out, 9).feed(bytes(100))
+    target = memoryview(bytearray(rows.nbytes)).cast("f", rows.shape)
+    decoder = codec.Decoder(target, len(data), profile=layout())
+    with pytest.raises(BufferError, match="exported"):
+        target.release()  # it is held
+    with pytest.raises(TypeError, match="is wanted, not"):
+        decoder.feed("text")  # type: ignore[arg-type]
+    assert decoder.feed(data)
+    del decoder
+    target.release()
+
+
+def test_whose_rows_these_are() -> None:
+    rows = made(np.float32)
+    profile = codec.layout([(HEADS, DIM, DIM, None)] * LAYERS)
+    for layer in range(LAYERS):
+        profile.set_mean(layer, 1, rows[layer, 1].mean(0))
+    with pytest.raises(ValueError, match="not sealed"):
+        codec.match(rows[0, 1], profile=profile, layer=0)
+    profile.seal()
+    for layer in range(LAYERS):
+        near = codec.match(rows[layer, 1], profile=profile, layer=layer)
+        assert near.layer == layer and near.distance == near.own_distance < 1e-3
+    near = codec.match(rows[2, 1], profile=profile, layer=0)
+    assert near.layer == 2 and near.own_distance > 100 * near.distance
+    assert codec.match(rows[2, 1][:, :, :32], profile=profile, layer=0).layer is None
+    with pytest.raises(TypeError, match="rows are"):
+        codec.match(rows[2, 1].astype(np.float64), profile=profile, layer=0)
+    with pytest.raises(TypeError, match="a skymem.Profile is wanted"):
+        codec.match(rows[2, 1], profile=None, layer=0)  # type: ignore[arg-type]
