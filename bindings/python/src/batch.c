@@ -12,6 +12,11 @@
 
 /* ---- building ---- */
 
+static const char *const op_names[] = {"has",      "get", "put",   "remove",
+                                       "prefetch", "pin", "unpin", "lease"};
+
+enum { OP_COUNT = sizeof op_names / sizeof *op_names };
+
 static uint32_t spans_of(PyObject *buffer) {
     return PyTuple_Check(buffer)  ? (uint32_t)PyTuple_Size(buffer)
            : PyList_Check(buffer) ? (uint32_t)PyList_Size(buffer)
@@ -137,6 +142,10 @@ static int batch_start(batch_object *b, const sky_call *call) {
     cache_object *cache = b->cache;
     if (!cache_enter(cache))
         return -1;
+    if (!b->count && (unsigned)b->op < OP_COUNT) { /* of no keys: it is over */
+        cache_leave(cache);
+        return 0;
+    }
     sky_status status;
     Py_BEGIN_ALLOW_THREADS;
     status = sky_submit(cache->handle, b->op, b->items, b->count, call, &b->id);
@@ -275,9 +284,6 @@ static batch_object *submit(PyObject *self, PyObject *args, PyObject *kwargs) {
 PyObject *cache_submit(PyObject *self, PyObject *args, PyObject *kwargs) {
     return (PyObject *)submit(self, args, kwargs);
 }
-
-static const char *const op_names[] = {"has",      "get", "put",   "remove",
-                                       "prefetch", "pin", "unpin", "lease"};
 
 /* Tell the exception which version is stored instead. */
 static void add_version(uint64_t version) {
@@ -456,7 +462,7 @@ static PyType_Spec batch_spec = {.name = "skymem._core.Batch",
 
 int add_batch(PyObject *module) {
     batch_type = (PyTypeObject *)PyType_FromSpec(&batch_spec);
-    for (size_t i = 0; i < sizeof op_names / sizeof *op_names; i++) {
+    for (size_t i = 0; i < OP_COUNT; i++) {
         char name[32];
         (void)PyOS_snprintf(name, sizeof name, "OP_%s", op_names[i]);
         if (PyModule_AddIntConstant(module, name, (long)i) < 0)

@@ -25,7 +25,13 @@ static const char **strings_of(PyObject *tuple) {
     if (!strings)
         PyErr_NoMemory();
     for (Py_ssize_t i = 0; strings && i < count; i++) {
-        strings[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(tuple, i), NULL);
+        Py_ssize_t bytes = 0;
+        strings[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(tuple, i), &bytes);
+        if (strings[i] && strlen(strings[i]) != (size_t)bytes) {
+            PyErr_Format(PyExc_ValueError, "urls: %R has a NUL, which no URL has",
+                         PyTuple_GetItem(tuple, i));
+            strings[i] = NULL;
+        }
         if (!strings[i]) {
             PyMem_Free(strings);
             return NULL;

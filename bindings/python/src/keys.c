@@ -164,10 +164,13 @@ static PyObject *salted(PyObject *module, PyObject *args) {
 
 static PyObject *salt_read(PyObject *module, PyObject *path) {
     (void)module;
-    const char *text = PyUnicode_AsUTF8AndSize(path, NULL);
+    Py_ssize_t bytes = 0;
+    const char *text = PyUnicode_AsUTF8AndSize(path, &bytes);
     uint8_t salt[SKY_SALT_BYTES];
     sky_error error = {0};
-    if (!text)
+    if (text && strlen(text) != (size_t)bytes)
+        PyErr_Format(PyExc_ValueError, "salt_read: %R has a NUL, which no path has", path);
+    if (PyErr_Occurred())
         return NULL;
     sky_status status = sky_salt_read(text, salt, &error);
     if (status != SKY_OK)

@@ -39,7 +39,8 @@ BAD: list[tuple[Callable[[skymem.Cache], Any], type[Exception], str]] = [
     (lambda c: c.put("x" * 1025, b""), ValueError, "not 1025"),
     (lambda c: c.put("\ud800", b""), UnicodeEncodeError, "surrogates"),
     (lambda c: c.put(7, b""), TypeError, "a block's key is bytes"),
-    (lambda c: c.has_many([]), skymem.ParamError, "an argument is out of range"),
+    (lambda c: c.start("get", [], [b"x"]), ValueError, "1 buffers for 0 keys"),
+    (lambda c: c.run(99, []), skymem.ParamError, "not started"),
     (lambda c: c.has_many(["a"] * 70000), ValueError, "at most 65536"),
     (lambda c: c.get_into("a", bytearray(3)), skymem.SmallError, "get of a: .* too small"),
     (lambda c: c.get_into("a", [bytearray(3), -1]), OverflowError, "negative"),
@@ -73,6 +74,9 @@ BAD: list[tuple[Callable[[skymem.Cache], Any], type[Exception], str]] = [
     (lambda c: skymem.Cache("mem:-1"), skymem.UrlError, "mem"),
     (lambda c: skymem.Cache(7), TypeError, "."),  # type: ignore[arg-type]
     (lambda c: skymem.Cache([7]), TypeError, "."),  # type: ignore[list-item]
+    (lambda c: skymem.Cache("mem:16MiB\0?x"), ValueError, "has a NUL"),
+    (lambda c: skymem.Cache(["mem:16MiB", "disk:/tmp/a\0b"]), ValueError, "has a NUL"),
+    (lambda c: skymem.keys.read_salt("/tmp/a\0b"), ValueError, "has a NUL"),
     (lambda c: skymem.Cache("disk:/proc/none"), skymem.Error, "/proc/none"),
     (lambda c: _core.Batch(), TypeError, "cannot create"),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import os
 import subprocess
@@ -119,6 +120,22 @@ def test_a_failure_behind_the_first_gap_is_none(tmp_path: Path) -> None:
             cache.prefix(keys[2:])
 
 
+def test_no_keys_are_a_batch_that_is_over(cache: skymem.Cache) -> None:
+    assert cache.has_many([]) == cache.remove_many([]) == cache.prefetch([]) == []
+    assert cache.get_many([], []) == [] and cache.prefix([]) == 0
+    cache.put_many([], [])
+    batch = cache.start("lease", [])
+    assert batch.wait(0) and batch.leases() == batch.sizes() == []
+    batch.cancel()
+    batch.check()
+
+    async def none() -> None:
+        async with skymem.AsyncCache(cache) as own:
+            assert await own.has_many([]) == [] and await own.prefix([]) == 0
+
+    asyncio.run(none())
+
+
 def test_versions_let_one_of_two_changes_win(versions: str) -> None:
     with skymem.Cache(versions) as cache:
         assert cache.stat()[0].versions
@@ -138,6 +155,9 @@ def test_versions_let_one_of_two_changes_win(versions: str) -> None:
         with pytest.raises(skymem.ConflictError) as raised:
             cache.put("a", b"five", if_version=second)
         assert raised.value.version == 0 and cache.get("a") is None
+        with pytest.raises(skymem.ConflictError) as raised:
+            cache.remove("a", if_version=second)
+        assert raised.value.version == 0 and not cache.remove("a", if_version=0)
         assert cache.put("b", b"six") and not cache.put(b"k" * 32, b"a block has none")
     with skymem.Cache("mem:16MiB") as cache:
         assert cache.put("a", b"1") is None and not cache.stat()[0].versions
