@@ -17,6 +17,10 @@ void cache_leave(cache_object *cache) {
     cache->calls--;
 }
 
+bool cache_is_ours(const cache_object *cache) {
+    return sky_event_fd(cache->handle) >= 0;
+}
+
 /* ---- opening ---- */
 
 static const char **strings_of(PyObject *tuple) {
@@ -87,7 +91,7 @@ static PyObject *cache_close(PyObject *self, PyObject *unused) {
     cache_object *cache = (cache_object *)self;
     if (!cache->handle)
         Py_RETURN_NONE;
-    bool ours = sky_event_fd(cache->handle) >= 0; /* in a child of fork() nothing is under way */
+    bool ours = cache_is_ours(cache);
     if (ours && cache->calls)
         return raise_status(SKY_E_BUSY,
                             "close: %d calls are under way on other threads; "

@@ -8,32 +8,11 @@
  * meanwhile (errand.c), so that Ctrl-C ends both. What the object raises ends the call, and is
  * raised again from there. Tensors that it hands out are held until the next of its calls, or the
  * end of the sequence's. */
-#include "core.h"
+#include "sequence.h"
 
 #include <string.h>
 
 PyTypeObject *manager_type, *sequence_type;
-
-typedef struct {
-    PyObject *object;
-    PyObject *kind, *value, *trace; /* what it raised first; NULL: nothing */
-    view *views;
-    size_t view_count, view_max;
-    errand *errand; /* that the call under way is; NULL: it is on its caller's thread */
-} engine;
-
-typedef struct {
-    PyObject_HEAD cache_object *cache;
-    sky_manager *handle;
-    PyObject *profile;
-} manager_object;
-
-typedef struct {
-    PyObject_HEAD manager_object *manager;
-    sky_sequence *handle;
-    bool busy;
-    engine engine;
-} sequence_object;
 
 /* ---- what an engine says ---- */
 
@@ -246,12 +225,23 @@ static const sky_engine_ops engine_ops = {.fingerprint = ask_fingerprint,
 
 /* ---- managers ---- */
 
+/* As cache_enter, and not in a child of fork(). */
+static bool manager_enter(cache_object *cache, const char *what) {
+    if (!cache_enter(cache))
+        return false;
+    if (cache_is_ours(cache))
+        return true;
+    cache_leave(cache);
+    raise_status(SKY_E_FORKED, "%s", what);
+    return false;
+}
+
 static int manager_open(manager_object *m, PyObject *object, sky_manager_options *options) {
     engine e = {.object = object};
     sky_engine engine = {&engine_ops, &e};
     sky_error error = {0};
     sky_status status;
-    if (!cache_enter(m->cache))
+    if (!manager_enter(m->cache, "a manager"))
         return -1;
     Py_BEGIN_ALLOW_THREADS;
     status = sky_manager_create(m->cache->handle, &engine, options, &m->handle, &error);
@@ -293,7 +283,7 @@ static void manager_dealloc(PyObject *self) {
     manager_object *m = (manager_object *)self;
     PyTypeObject *type = Py_TYPE(self);
     if (m->handle) {
-        if (m->cache->handle)
+        if (m->cache->handle && cache_is_ours(m->cache))
             sky_manager_destroy(m->handle);
         m->cache->managers--;
     }
@@ -338,7 +328,7 @@ static PyObject *sequence_new(PyTypeObject *type, PyObject *args, PyObject *kwar
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O", names, manager_type, &manager, &object))
         return NULL;
     cache_object *cache = ((manager_object *)manager)->cache;
-    if (!cache_enter(cache))
+    if (!manager_enter(cache, "a sequence"))
         return NULL;
     sequence_object *s = (sequence_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
     if (s) {
@@ -361,8 +351,12 @@ static PyObject *sequence_new(PyTypeObject *type, PyObject *args, PyObject *kwar
 static void sequence_dealloc(PyObject *self) {
     sequence_object *s = (sequence_object *)self;
     PyTypeObject *type = Py_TYPE(self);
-    if (s->handle && s->manager->cache->handle)
+    if (s->handle && s->manager->cache->handle && cache_is_ours(s->manager->cache)) {
+        Py_BEGIN_ALLOW_THREADS; /* what is under way ends first, and may call Python */
         sky_sequence_close(s->handle);
+        Py_END_ALLOW_THREADS;
+    }
+    engine_forget(&s->engine);
     engine_let_go(&s->engine);
     PyMem_Free(s->engine.views);
     Py_XDECREF(s->engine.object);
@@ -371,27 +365,26 @@ static void sequence_dealloc(PyObject *self) {
     Py_DECREF(type);
 }
 
-/* Tokens for a call, which is then under way; NULL with an exception. */
-static uint32_t *sequence_enter(sequence_object *s, PyObject *list, size_t *count) {
-    if (s->busy) {
+bool sequence_enter(sequence_object *s, unsigned needs, unsigned beside) {
+    static const char *const names[] = {"", "load", "save", "", "push"};
+    unsigned odd = s->under_way & ~(needs | beside), lacks = needs & ~s->under_way;
+    if (s->busy)
         PyErr_SetString(PyExc_RuntimeError, "the sequence is in use on another thread; open one "
                                             "for each");
-        return NULL;
-    }
-    uint32_t *tokens = tokens_of(list, count);
-    if (tokens && !cache_enter(s->manager->cache)) {
-        PyMem_Free(tokens);
-        return NULL;
-    }
-    s->busy = tokens != NULL;
-    return tokens;
+    else if (odd)
+        PyErr_Format(PyExc_RuntimeError, "a %s is under way on this sequence; end it first",
+                     names[odd & -odd]);
+    else if (lacks)
+        PyErr_Format(PyExc_RuntimeError, "no %s is under way on this sequence; begin one first",
+                     names[lacks]);
+    else
+        s->busy = manager_enter(s->manager->cache, "the sequence");
+    return !PyErr_Occurred();
 }
 
-/* done: no exception is set. */
-static bool sequence_leave(sequence_object *s, uint32_t *tokens, bool done, sky_status status,
-                           const char *what) {
-    PyMem_Free(tokens);
-    engine_let_go(&s->engine);
+bool sequence_leave(sequence_object *s, bool done, sky_status status, const char *what) {
+    if (!(s->under_way & UNDER_WAY_LOAD))
+        engine_let_go(&s->engine);
     cache_leave(s->manager->cache);
     s->busy = false;
     if (!done)
@@ -410,25 +403,14 @@ static PyObject *tuple_of(const uint32_t *numbers, size_t count) {
 
 /* (verdict, prompt_tokens, hit_tokens, blocks of each tier, corrupt, foreign, bytes, ns, of it,
  * blocks of each coding) */
-static PyObject *lookup_tuple(const sky_lookup *l, size_t tiers) {
+PyObject *lookup_tuple(const sequence_object *s, const sky_lookup *l) {
+    size_t tiers = sky_tier_count(s->manager->cache->handle);
     return Py_BuildValue("(sIINIIKLLN)", sky_verdict_name(l->verdict), l->prompt_tokens,
                          l->hit_tokens, tuple_of(l->tier_blocks, tiers), l->corrupt_blocks,
                          l->foreign_blocks, (unsigned long long)l->bytes_loaded,
                          (long long)l->load_ns, (long long)l->transfer_ns,
                          tuple_of(l->level_blocks, SKY_CODINGS_MAX + 1));
 }
-
-/* A load or a save, and what came of it. */
-typedef struct {
-    sky_sequence *handle;
-    const uint32_t *tokens;
-    size_t count;
-    sky_time deadline;
-    sky_lookup lookup;
-    uint32_t blocks;
-    uint64_t bytes;
-    sky_status status;
-} trip;
 
 static void do_load(void *context) {
     trip *t = context;
@@ -444,16 +426,21 @@ static void do_give_up(void *context) {
     sky_sequence_cancel(((trip *)context)->handle);
 }
 
-/* False with an exception. */
-static bool sequence_go(sequence_object *s, PyObject *list, void (*work)(void *), trip *t,
-                        const char *what) {
-    uint32_t *tokens = sequence_enter(s, list, &t->count);
-    if (!tokens)
+bool sequence_go(sequence_object *s, PyObject *list, void (*work)(void *), trip *t, unsigned needs,
+                 unsigned beside, const char *what) {
+    /* before anything is entered, as it may run code of the caller's */
+    if (list && !(t->tokens = tokens_of(list, &t->count)))
         return false;
-    t->handle = s->handle;
-    t->tokens = tokens;
-    bool done = errand_run(&s->engine.errand, work, do_give_up, t);
-    return sequence_leave(s, tokens, done, t->status, what);
+    bool entered = sequence_enter(s, needs, beside);
+    if (entered) {
+        t->handle = s->handle;
+        bool done = errand_run(&s->engine.errand, work, do_give_up, t);
+        s->under_way |= t->ran && t->status == SKY_OK ? t->begins : 0;
+        s->under_way &= t->ran ? ~t->ends : ~0u;
+        (void)sequence_leave(s, done, t->status, what);
+    }
+    PyMem_Free(t->tokens);
+    return !PyErr_Occurred();
 }
 
 static PyObject *sequence_load(PyObject *self, PyObject *args) {
@@ -462,14 +449,14 @@ static PyObject *sequence_load(PyObject *self, PyObject *args) {
     trip t = {0};
     if (!PyArg_ParseTuple(args, "O|O", &list, &timeout) ||
         (timeout != Py_None && time_in(timeout, &t.deadline) < 0) ||
-        !sequence_go(s, list, do_load, &t, "load"))
+        !sequence_go(s, list, do_load, &t, 0, 0, "load"))
         return NULL;
-    return lookup_tuple(&t.lookup, sky_tier_count(s->manager->cache->handle));
+    return lookup_tuple(s, &t.lookup);
 }
 
 static PyObject *sequence_save(PyObject *self, PyObject *list) {
     trip t = {0};
-    if (!sequence_go((sequence_object *)self, list, do_save, &t, "save"))
+    if (!sequence_go((sequence_object *)self, list, do_save, &t, 0, 0, "save"))
         return NULL;
     return Py_BuildValue("(IK)", t.blocks, (unsigned long long)t.bytes);
 }
@@ -477,7 +464,7 @@ static PyObject *sequence_save(PyObject *self, PyObject *list) {
 static PyObject *sequence_cancel(PyObject *self, PyObject *unused) {
     (void)unused;
     sequence_object *s = (sequence_object *)self;
-    if (s->manager->cache->handle)
+    if (s->manager->cache->handle && cache_is_ours(s->manager->cache))
         sky_sequence_cancel(s->handle);
     Py_RETURN_NONE;
 }
@@ -486,6 +473,17 @@ static PyMethodDef sequence_methods[] = {
     {"load", sequence_load, METH_VARARGS, "Put the longest stored prefix into the engine."},
     {"save", sequence_save, METH_O, "Store whole blocks that no tier has: (blocks, bytes)."},
     {"cancel", sequence_cancel, METH_NOARGS, "Give the request up, from any thread."},
+    {"load_begin", sequence_load_begin, METH_O, "Begin to load, layer by layer: as load."},
+    {"load_wait", sequence_load_wait, METH_VARARGS, "(layer, seconds): is the layer there?"},
+    {"load_end", sequence_load_end, METH_O, "Wait so many seconds for the rest: as load."},
+    {"save_begin", sequence_save_begin, METH_O, "Begin to save; the first token that is wanted."},
+    {"save_layer", sequence_save_layer, METH_VARARGS, "(layer, first token, keys, values)."},
+    {"save_end", sequence_save_end, METH_NOARGS, "Store the blocks: (blocks, bytes)."},
+    {"push_begin", sequence_push_begin, METH_O, "Announce the blocks that no tier has."},
+    {"push", sequence_push, METH_O, "Store the blocks of so many computed tokens."},
+    {"push_end", sequence_push_end, METH_NOARGS, "Withdraw the rest: (blocks, bytes)."},
+    {"await_blocks", sequence_await, METH_VARARGS, "(tokens, patience): how many are stored."},
+    {"fileno", sequence_fileno, METH_NOARGS, "Readable when rows of a load may have come."},
     {NULL, NULL, 0, NULL}};
 static PyType_Slot sequence_slots[] = {{Py_tp_new, sequence_new},
                                        {Py_tp_dealloc, sequence_dealloc},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -46,6 +47,24 @@ def first_version(cache: skymem.Cache, name: str) -> int:
         except skymem.UnavailableError:
             time.sleep(0.1)
     raise TimeoutError("no satellite decides")
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[str]:
+    """The URL of a daemon that shares memory among processes."""
+    daemon = os.path.join(os.environ.get("SKYMEM_BUILD", "build"), "skymemd")
+    if not os.path.exists(daemon):
+        pytest.skip("the daemon is not built")
+    socket = tmp_path / "host.sock"
+    process = subprocess.Popen(
+        [daemon, "--store", "mem:64MiB", "--socket", socket], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout and process.stdout.readline()  # it is ready
+        yield f"shm:{socket}"
+    finally:
+        process.terminate()
+        process.wait()
 
 
 Script = Callable[..., "subprocess.CompletedProcess[str]"]
