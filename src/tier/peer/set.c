@@ -14,8 +14,9 @@
  *   remove,       at all that are not read-only            –
  *   pin, unpin
  *
- * A host that is down is passed over, and sought on its own lane's thread meanwhile. All of a
- * request is under the tier's mutex. */
+ * A host that is down is passed over, and sought on its own lane's thread meanwhile. What the
+ * others do not have is then SKY_E_UNAVAILABLE, as that host may have it. All of a request is
+ * under the tier's mutex. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,6 +28,7 @@
 typedef struct {
     sky_key key;
     bool named, over;
+    bool unasked;     /* a host that may have it was not reached, or failed */
     bool sought;      /* hosts were asked whether they have it */
     uint32_t has;     /* hosts to get it from, not tried yet */
     uint32_t tried;   /* hosts that were to get or put it */
@@ -83,6 +85,11 @@ static uint32_t hosts_up(sky__peer *p) {
     return up;
 }
 
+/* Are there hosts besides these? */
+static bool has_others(const sky__peer *p, uint32_t among) {
+    return (uint32_t)__builtin_popcount(among) < p->host_count;
+}
+
 static uint32_t hosts_writable(const sky__peer *p) {
     uint32_t writable = 0;
     for (uint32_t i = 0; i < p->host_count; i++)
@@ -106,9 +113,13 @@ static uint32_t nearest_of(const sky__peer *p, uint32_t among) {
 
 /* ---- answers ---- */
 
+static bool is_read(sky_op op) {
+    return op == SKY_OP_GET || op == SKY_OP_HAS || op == SKY_OP_PREFETCH;
+}
+
 /* Which of two answers for an item says more. */
 static int weight_of(sky_op op, sky_status status) {
-    bool reads = op == SKY_OP_GET || op == SKY_OP_HAS || op == SKY_OP_PREFETCH;
+    bool reads = is_read(op);
     if (status == SKY_MISS || status == SKY_E_UNSUPPORTED)
         return 2;
     if (status == SKY_OK)
@@ -120,6 +131,7 @@ static int weight_of(sky_op op, sky_status status) {
 
 static void weigh(const sky__peer_request *r, progress *w, const sky_answer *a) {
     int weight = weight_of(r->op, a->status);
+    w->unasked |= a->status != SKY_OK && a->status != SKY_MISS;
     bool pinned = w->answer.pinned || a->pinned;
     if (weight > w->weight) {
         w->answer = *a;
@@ -136,6 +148,8 @@ static void finish(sky__peer_request *r, uint32_t i) {
     progress *w = &r->items[i];
     if (w->weight == 0)
         w->answer = (sky_answer){.status = SKY_E_IO, .tier = SKY_TIER_NONE};
+    if (w->answer.status == SKY_MISS && w->unasked && is_read(r->op))
+        w->answer.status = SKY_E_UNAVAILABLE;
     w->over = true;
     sky__peer_count(r->peer, r->op, &w->answer);
     sky_batches_answer(r->peer->tier.batches, r->batch, i, &w->answer);
@@ -181,6 +195,7 @@ static void plan_get(sky__peer *p, progress *w, uint32_t up) {
     } else if (!w->sought) {
         w->sought = true;
         w->targets = up & ~w->tried;
+        w->unasked |= has_others(p, up);
     }
 }
 
@@ -197,13 +212,13 @@ static void plan_put(const sky__peer *p, progress *w, uint32_t up) {
 }
 
 static void plan_all(const sky__peer_request *r, progress *w, uint32_t up) {
-    bool reads = r->op == SKY_OP_HAS || r->op == SKY_OP_PREFETCH;
-    uint32_t at = reads ? ~0u : hosts_writable(r->peer);
+    uint32_t at = is_read(r->op) ? ~0u : hosts_writable(r->peer);
     w->step = r->op;
     if (w->sought)
         return;
     w->sought = true;
     w->targets = at & up;
+    w->unasked |= has_others(r->peer, up);
     if (r->op == SKY_OP_REMOVE && (at & ~up)) /* what is down may have it still */
         weigh_status(r, w, SKY_E_IO);
 }
@@ -312,7 +327,7 @@ void sky__peer_set_end_job(sky__peer_request *r) {
 
 sky_status sky__peer_set_submit(sky__peer *p, sky_op op, sky_item *items, size_t item_count,
                                 const sky_call *call, sky_batch *out) {
-    bool writes = op != SKY_OP_GET && op != SKY_OP_HAS && op != SKY_OP_PREFETCH;
+    bool writes = !is_read(op);
     sky__peer_request *r = calloc(1, sizeof *r + item_count * sizeof *r->items);
     if (!r)
         return SKY_E_NOMEM;
