@@ -229,7 +229,7 @@ static void linger(sky_fabric_end *e) {
         sky__fabric_progress(e);
         if (e->gone || e->idle.count == SKY__FABRIC_SENDING || sky_now() >= until)
             return;
-        sky__fabric_wait(e, until);
+        (void)sky__fabric_wait(e, until, -1);
     }
 }
 
@@ -363,10 +363,13 @@ static sky_status connect_status(const sky_fabric_end *e, int code) {
     if (code == 0 && !e->gone)
         return SKY_E_DEADLINE;
     code = code != 0 ? -code : e->why;
-    return code == FI_ECONNREFUSED ? SKY_MISS : code == FI_ETIMEDOUT ? SKY_E_DEADLINE : SKY_E_IO;
+    return code == FI_ECONNREFUSED ? SKY_MISS
+           : code == FI_ETIMEDOUT  ? SKY_E_DEADLINE
+           : code == FI_ECANCELED  ? SKY_E_CANCELLED
+                                   : SKY_E_IO;
 }
 
-sky_status sky_fabric_connect(const char *provider, const sky_address *to, sky_time until,
+sky_status sky_fabric_connect(const char *provider, const sky_address *to, sky_time until, int stop,
                               sky_fabric_end **out) {
     const sky__fabric_library *l;
     uint8_t greeting[SKY_FABRIC_GREETING_BYTES];
@@ -386,7 +389,8 @@ sky_status sky_fabric_connect(const char *provider, const sky_address *to, sky_t
         sky__fabric_progress(e);
         if (e->connected || e->gone || sky_now() >= until)
             break;
-        sky__fabric_wait(e, until);
+        if (!sky__fabric_wait(e, until, stop))
+            code = -FI_ECANCELED;
     }
     status = connect_status(e, code);
     if (status == SKY_OK)

@@ -26,7 +26,7 @@ sky_status sky_fabric_check(const char *provider, sky_error *error);
 sky_status sky_fabric_listen(const char *provider, const sky_address *at, sky_fabric_end **out,
                              sky_address *bound, sky_error *error);
 sky_fabric_end *sky_fabric_accept(sky_fabric_end *listener, sky_address *peer, bool *exhausted);
-sky_status sky_fabric_connect(const char *provider, const sky_address *to, sky_time until,
+sky_status sky_fabric_connect(const char *provider, const sky_address *to, sky_time until, int stop,
                               sky_fabric_end **out);
 sky_status sky_fabric_send(sky_fabric_end *e, const sky_span *spans, uint32_t span_count,
                            size_t *sent);

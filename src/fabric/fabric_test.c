@@ -73,7 +73,7 @@ static void meet(trial *t) {
     sky_thread thread = {0};
     start_listening(t);
     assert_int_equal(sky_thread_start(&thread, "host", be_host, t), SKY_OK);
-    assert_int_equal(sky_fabric_connect("tcp", &t->bound, sky_now() + PATIENCE, &t->client),
+    assert_int_equal(sky_fabric_connect("tcp", &t->bound, sky_now() + PATIENCE, -1, &t->client),
                      SKY_OK);
     atomic_store(&t->met, true);
     sky_thread_join(&thread);
@@ -195,7 +195,7 @@ static void the_end_of_a_killed_process_shows(void **state) {
     if (pid == 0) {
         sky_fabric_end *e;
         alarm(LIFE_S);
-        if (sky_fabric_connect("tcp", &t.bound, sky_now() + PATIENCE, &e) != SKY_OK)
+        if (sky_fabric_connect("tcp", &t.bound, sky_now() + PATIENCE, -1, &e) != SKY_OK)
             _exit(1);
         for (;;)
             pause();
@@ -226,7 +226,7 @@ static void a_child_keeps_no_connection_open(void **state) {
     if (pid == 0) {
         sky_fabric_end *e;
         alarm(LIFE_S);
-        if (sky_fabric_connect("tcp", &t.bound, sky_now() + PATIENCE, &e) != SKY_OK)
+        if (sky_fabric_connect("tcp", &t.bound, sky_now() + PATIENCE, -1, &e) != SKY_OK)
             _exit(1);
         child = fork();
         alarm(LIFE_S);
@@ -258,7 +258,7 @@ static void nobody_there_is_told(void **state) {
     (void)state;
     start_listening(&t);
     sky_fabric_close(t.listener);
-    assert_int_equal(sky_fabric_connect("tcp", &t.bound, sky_now() + PATIENCE, &e), SKY_MISS);
+    assert_int_equal(sky_fabric_connect("tcp", &t.bound, sky_now() + PATIENCE, -1, &e), SKY_MISS);
 }
 
 static void an_address_that_is_taken_is_refused(void **state) {

@@ -97,7 +97,7 @@ void sky__fabric_prepare_sockets(sky_fabric_end *e, struct fid *object);
 bool sky__fabric_post(sky_fabric_end *e, sky__fabric_buffer *b);
 /* Do what can be done without waiting. */
 void sky__fabric_progress(sky_fabric_end *e);
-/* Sleep until there is progress to make, or `until`. */
-void sky__fabric_wait(sky_fabric_end *e, sky_time until);
+/* Sleep until there is progress to make, or `until`. False: `stop` is readable (-1: none). */
+bool sky__fabric_wait(sky_fabric_end *e, sky_time until, int stop);
 
 #endif

@@ -229,9 +229,9 @@ sky_status sky_fabric_arm(sky_fabric_end *e, bool reads, bool writes) {
     return try_to_wait(e) ? SKY_OK : SKY_E_BUSY;
 }
 
-void sky__fabric_wait(sky_fabric_end *e, sky_time until) {
-    if (try_to_wait(e))
-        (void)sky_poll(&e->watch, 1, until);
+bool sky__fabric_wait(sky_fabric_end *e, sky_time until, int stop) {
+    const int fds[] = {e->watch, stop};
+    return !(sky_poll(fds, stop < 0 ? 1 : 2, try_to_wait(e) ? until : 0) & 2u);
 }
 
 int sky_fabric_fd(const sky_fabric_end *e) {

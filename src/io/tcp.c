@@ -119,32 +119,34 @@ int sky_tcp_accept(int listener, sky_address *peer, bool *exhausted) {
     return fd;
 }
 
-/* Wait until it is connected, or not. Errors: SKY_E_DEADLINE, SKY_MISS, SKY_E_IO */
-static sky_status await(int fd, sky_time until) {
-    struct pollfd polled = {.fd = fd, .events = POLLOUT};
+/* Wait until it is connected, or not. Errors: as of sky_tcp_connect */
+static sky_status await(int fd, sky_time until, int stop) {
+    struct pollfd polled[] = {{.fd = fd, .events = POLLOUT}, {.fd = stop, .events = POLLIN}};
     int why = 0, found;
     socklen_t bytes = sizeof why;
     do {
         sky_time left = until - sky_now();
-        found = poll(&polled, 1,
+        found = poll(polled, 2,
                      left <= 0                  ? 0
                      : left > SKY_SECONDS(1000) ? 1000000
                                                 : (int)(left / 1000000 + 1));
     } while (found < 0 && errno == EINTR);
     if (found == 0)
         return SKY_E_DEADLINE;
+    if (found > 0 && polled[0].revents == 0)
+        return SKY_E_CANCELLED;
     if (found < 0 || getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &bytes) != 0)
         return SKY_E_IO;
     return why == 0 ? SKY_OK : why == ECONNREFUSED ? SKY_MISS : SKY_E_IO;
 }
 
-sky_status sky_tcp_connect(const sky_address *to, sky_time until, int *out) {
+sky_status sky_tcp_connect(const sky_address *to, sky_time until, int stop, int *out) {
     int fd = new_socket(to);
     if (fd < 0)
         return SKY_E_IO;
     sky_status status = SKY_OK;
     if (connect(fd, os(to), to->bytes) != 0)
-        status = errno == EINPROGRESS    ? await(fd, until)
+        status = errno == EINPROGRESS    ? await(fd, until, stop)
                  : errno == ECONNREFUSED ? SKY_MISS
                                          : SKY_E_IO;
     if (status != SKY_OK) {

@@ -19,9 +19,9 @@ sky_status sky_tcp_resolve(const char *text, sky_address *out, sky_error *error)
 sky_status sky_tcp_listen(const sky_address *at, int *fd, sky_address *bound, sky_error *error);
 /* A connection that waits, or -1. *exhausted: this process has no descriptors or memory for it. */
 int sky_tcp_accept(int listener, sky_address *peer, bool *exhausted);
-/* Blocks, at most until `until`.
- * Errors: SKY_MISS (nobody listens there), SKY_E_DEADLINE, SKY_E_IO */
-sky_status sky_tcp_connect(const sky_address *to, sky_time until, int *fd);
+/* Blocks, at most until `until`, or until `stop` is readable (-1: none).
+ * Errors: SKY_MISS (nobody listens there), SKY_E_DEADLINE, SKY_E_CANCELLED (stop), SKY_E_IO */
+sky_status sky_tcp_connect(const sky_address *to, sky_time until, int stop, int *fd);
 /* What connections made here have: frames are sent at once, and a peer whose machine is gone is
  * noticed, within a minute of something sent and two of nothing. No error on what is no TCP. */
 void sky_tcp_prepare(int fd);

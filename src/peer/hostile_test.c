@@ -45,7 +45,7 @@ static sky_peer_socket connect_raw(const sky_peer_fixture *p) {
     sky_peer_socket s;
     assert_int_equal(sky_tcp_resolve(sky_peer_address(p->server), &to, NULL), SKY_OK);
     assert_int_equal(
-        p->server->by.transport->connect(p->server->by.provider, &to, sky_now() + PATIENCE, &s),
+        p->server->by.transport->connect(p->server->by.provider, &to, sky_now() + PATIENCE, -1, &s),
         SKY_OK);
     return s;
 }
@@ -262,7 +262,7 @@ static void noise_on_the_port_harms_nobody(void **state) {
     assert_int_equal(sky_tcp_resolve(sky_peer_address(sealed.server), &to, NULL), SKY_OK);
     for (int i = 0; i < 16; i++) {
         const sky_span span = {noise, i % 4 == 0 ? 0 : i % 4 == 1 ? 7 : sizeof noise};
-        assert_int_equal(sky_tcp_connect(&to, sky_now() + PATIENCE, &fds[i]), SKY_OK);
+        assert_int_equal(sky_tcp_connect(&to, sky_now() + PATIENCE, -1, &fds[i]), SKY_OK);
         if (span.bytes > 0)
             assert_int_equal(sky_tcp_send(fds[i], &span, 1, &sent), SKY_OK);
         noise[0] = (uint8_t)i; /* of some what looks like a request */

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "io/clock.h"
+#include "io/tcp.h"
 #include "peer/peer_fixture.h"
 #include "peer/server.h"
 #include "tier/peer/peer.h"
@@ -357,7 +358,7 @@ static void a_host_that_says_nothing_is_down(void **state) {
     assert_int_equal(fclose(out), 0);
     connect_to(&t, &env);
     assert_int_equal(sky_fixture_one(t.tier, SKY_OP_HAS, sky_fixture_key(1)), SKY_MISS);
-    atomic_store(&state_of(&t)->silent_ns, SKY_MS(50));
+    atomic_store(&state_of(&t)->patience.silent_ns, SKY_MS(50));
     assert_int_equal(kill(pid, SIGSTOP), 0);
     assert_int_equal(waitpid(pid, NULL, WUNTRACED), pid); /* until then it may still answer */
     assert_int_equal(sky_fixture_one(t.tier, SKY_OP_HAS, sky_fixture_key(1)), SKY_E_IO);
@@ -366,6 +367,38 @@ static void a_host_that_says_nothing_is_down(void **state) {
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     t.tier->ops->close(t.tier);
     unlink(t.path);
+}
+
+/* A machine that takes connections and says nothing: it would be waited for an hour. */
+static void one_that_does_not_answer_is_not_waited_for(void **state) {
+    const sky__peer_patience before = sky__peer_patience_of_new;
+    const char *url = "mem:16MiB";
+    char address[SKY_ADDRESS_TEXT_BYTES];
+    sky_address at, bound;
+    trial t = {.host_count = 1};
+    int silent;
+    (void)state;
+    assert_int_equal(sky_tcp_resolve("127.0.0.1:0", &at, NULL), SKY_OK);
+    assert_int_equal(sky_tcp_listen(&at, &silent, &bound, NULL), SKY_OK);
+    sky_address_text(&bound, address);
+    sky_peer_fixture_start(&t.hosts[0], &url, 1, false);
+    snprintf(t.path, sizeof t.path, "/tmp/skymem-peers-%d", getpid());
+    FILE *out = fopen(t.path, "w");
+    assert_non_null(out);
+    fprintf(out, "%s plain\n%s plain\n", address, sky_peer_address(t.hosts[0].server));
+    assert_int_equal(fclose(out), 0);
+    sky__peer_patience_of_new.connect_ns = SKY_SECONDS(3600);
+    sky__peer_patience_of_new.others_ns = 0;
+    connect_to(&t, &env);
+    assert_false(is_up(&t, 0));
+    assert_true(is_up(&t, 1));
+    put_at(&t, 0, 1, 1000);
+    assert_int_equal(sky_fixture_check(t.tier, sky_fixture_key(1), 1000, 1), SKY_OK);
+    assert_int_equal(sky_fixture_check(t.tier, sky_fixture_key(2), 10, 2), SKY_E_UNAVAILABLE);
+    assert_non_null(strstr(sky_fixture_stat(t.tier).note, "1 of 2 peers answer; no answer: "));
+    sky__peer_patience_of_new = before;
+    close_set(&t, t.tier);
+    sky_tcp_close(silent);
 }
 
 /* ---- listing, opening ---- */
@@ -400,6 +433,12 @@ static void files_with_a_fault_are_refused(void **state) {
     close_set(t, t->tier);
     FILE *out = fopen(t->path, "w");
     assert_non_null(out);
+    fprintf(out, "127.0.0.1:1 plain\n127.1:2 plain\n127.0.0.1:2 plain\n");
+    assert_int_equal(fclose(out), 0);
+    assert_int_equal(try_to_open(t, "", &env, &tier, &error), SKY_E_SYNTAX);
+    assert_non_null(strstr(error.text, ":3: 127.0.0.1:2 is 127.1:2 of an earlier line"));
+    out = fopen(t->path, "w");
+    assert_non_null(out);
     fprintf(out, "127.0.0.1:1 plain\n127.0.0.1:2\n");
     assert_int_equal(fclose(out), 0);
     assert_int_equal(try_to_open(t, "", &env, &tier, &error), SKY_E_SYNTAX);
@@ -423,6 +462,7 @@ static int run_own(void) {
         cmocka_unit_test(a_host_that_is_down_is_passed_over_and_found_again),
         cmocka_unit_test(nobody_there_is_an_error_of_all),
         cmocka_unit_test(a_host_that_says_nothing_is_down),
+        cmocka_unit_test(one_that_does_not_answer_is_not_waited_for),
         cmocka_unit_test(keys_are_listed_once),
         cmocka_unit_test(files_with_a_fault_are_refused),
     };
@@ -440,6 +480,7 @@ static int conforms(trial *t, sky_tier_fixture f) {
 int main(void) {
     trial one = {.options = {NULL, "read-only", "read-only"}, .host_count = HOSTS};
     trial several = {.host_count = HOSTS};
+    sky__peer_patience_of_new.others_ns = PATIENCE; /* however busy the machine is */
     int failed = run_own();
     if (sky_peer_fixture_carry("fabric:tcp"))
         failed += run_own();

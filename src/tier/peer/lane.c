@@ -119,9 +119,10 @@ static sky_status greet(const sky__peer_host *h, const sky_peer_socket *s, sky_t
     sky_random(chance, sizeof chance);
     sky_peer_hello_make(&hello, h->suite, h->key, chance);
     explicit_bzero(chance, sizeof chance);
-    sky_status status = sky_peer_exchange(s, true, hello.hello, sizeof hello.hello, until, -1);
+    sky_status status = sky_peer_exchange(s, true, hello.hello, sizeof hello.hello, until,
+                                          h->peer->stop);
     if (status == SKY_OK)
-        status = sky_peer_exchange(s, false, answer, sizeof answer, until, -1);
+        status = sky_peer_exchange(s, false, answer, sizeof answer, until, h->peer->stop);
     if (status == SKY_OK)
         status = sky_peer_hello_end(&hello, answer, secrets);
     explicit_bzero(&hello, sizeof hello);
@@ -137,7 +138,10 @@ static sky_status be_welcomed(sky__peer_lane *l, sky_time until) {
     (void)sky_peer_link_send(l->link, &l->frame); /* there is room for the first */
     sky_status status = sky_peer_link_flush(l->link);
     while (status == SKY_OK && !l->welcomed) {
-        (void)sky_peer_socket_wait(sky_peer_link_socket(l->link), true, false, -1, until);
+        status = sky_peer_socket_wait(sky_peer_link_socket(l->link), true, false, l->peer->stop,
+                                      until);
+        if (status == SKY_E_CANCELLED)
+            break;
         status = sky_now() < until ? sky_peer_link_receive(l->link, &sink) : SKY_E_DEADLINE;
         status = status == SKY_MISS ? SKY_OK : status;
     }
@@ -155,7 +159,8 @@ sky_status sky__peer_lane_connect(sky__peer_lane *l, sky_time until) {
     const sky__peer *p = l->peer;
     sky_peer_secrets secrets = {0};
     sky_peer_socket socket = SKY_PEER_SOCKET_NONE;
-    sky_status status = p->by.transport->connect(p->by.provider, &l->host->address, until, &socket);
+    sky_status status = p->by.transport->connect(p->by.provider, &l->host->address, until, p->stop,
+                                                 &socket);
     if (status != SKY_OK)
         return status;
     sky_time began = sky_now();
@@ -216,7 +221,7 @@ static void note_reached(sky__peer_lane *l, sky_status status) {
 }
 
 static void try_to_connect(sky__peer_lane *l) {
-    sky_status status = sky__peer_lane_connect(l, sky_now() + SKY__PEER_CONNECT_NS);
+    sky_status status = sky__peer_lane_connect(l, sky_now() + l->peer->patience.connect_ns);
     note_reached(l, status);
     if (status == SKY_OK)
         return;
@@ -281,7 +286,7 @@ static sky_time silent_at(const sky__peer_lane *l) {
     sky_time since = l->peer->file ? sky__peer_looks_since(l) : SKY_TIME_NEVER;
     if (since == SKY_TIME_NEVER)
         return SKY_TIME_NEVER;
-    return (since > l->heard_at ? since : l->heard_at) + l->peer->silent_ns;
+    return (since > l->heard_at ? since : l->heard_at) + l->peer->patience.silent_ns;
 }
 
 /* One turn of a lane that is connected. */

@@ -14,6 +14,10 @@
 
 #define LANES_DEFAULT 2
 
+sky__peer_patience sky__peer_patience_of_new = {.connect_ns = SKY__PEER_CONNECT_NS,
+                                                .others_ns = SKY__PEER_OTHERS_NS,
+                                                .silent_ns = SKY__PEER_SILENT_NS};
+
 static const char *advice(sky_status status, bool plain) {
     switch (status) {
     case SKY_MISS:
@@ -108,7 +112,6 @@ static sky_status open_alone(sky__peer *p, const sky_url *url, sky_error *error)
 static sky_status read_file(sky__peer *p, const char *path, sky_error *error) {
     char *data;
     size_t bytes;
-    p->silent_ns = SKY__PEER_SILENT_NS;
     p->file = malloc(sizeof *p->file);
     p->hints = calloc(SKY__PEER_HINTS, sizeof *p->hints);
     if (!p->file || !p->hints)
@@ -119,6 +122,17 @@ static sky_status read_file(sky__peer *p, const char *path, sky_error *error) {
     status = sky_peers_parse(data, bytes, path, p->file, error);
     free(data);
     return status;
+}
+
+/* A host of two names would be asked twice, and be two places for what is put. */
+static sky_status check_alone(const sky__peer *p, uint32_t host, const char *path,
+                              sky_error *error) {
+    const sky__peer_host *h = &p->hosts[host];
+    for (uint32_t i = 0; i < host; i++)
+        if (sky_address_equal(&h->address, &p->hosts[i].address))
+            return sky_fail(error, SKY_E_SYNTAX, "%.200s:%u: %s is %s of an earlier line", path,
+                            p->file->entries[host].line, h->name, p->hosts[i].name);
+    return SKY_OK;
 }
 
 static sky_status open_file(sky__peer *p, const sky_url *url, const char *path, sky_error *error) {
@@ -137,6 +151,8 @@ static sky_status open_file(sky__peer *p, const sky_url *url, const char *path, 
         status = parse_protection(url, e, h, error);
         if (status == SKY_OK)
             status = sky_tcp_resolve(e->name, &h->address, error);
+        if (status == SKY_OK)
+            status = check_alone(p, i, sky_url_value(url, "peers"), error);
     }
     return status;
 }
@@ -188,11 +204,34 @@ static bool is_away(sky_status status) {
 
 /* Connect once. One that may be away is sought again by the first operation. */
 static sky_status find_host(sky__peer *p, sky_error *error) {
-    sky_status status = sky__peer_lane_connect(p->lanes, sky_now() + SKY__PEER_CONNECT_NS);
+    sky_status status = sky__peer_lane_connect(p->lanes, sky_now() + p->patience.connect_ns);
     if (status == SKY_OK || (is_away(status) && p->may_be_away))
         return SKY_OK;
     (void)sky_fail(error, status, "%.200s: %s", p->url, advice(status, !p->hosts->key));
     return status == SKY_MISS ? SKY_E_IO : status;
+}
+
+/* With the mutex held: wait for all of them, but for the others not long once one has answered.
+ * Those that have not by then are down until they have. */
+static void await_hosts(sky__peer *p) {
+    sky_time until = SKY_TIME_NEVER;
+    for (uint32_t waiting = p->host_count; waiting > 0;) {
+        bool answered = false;
+        waiting = 0;
+        for (uint32_t i = 0; i < p->host_count; i++) {
+            waiting += p->hosts[i].probing;
+            answered |= !p->hosts[i].probing && p->hosts[i].last == SKY_OK;
+        }
+        if (answered && until == SKY_TIME_NEVER)
+            until = sky_now() + p->patience.others_ns;
+        if (waiting > 0 && !sky_condition_wait(&p->changed, &p->mutex, until))
+            break;
+    }
+    for (uint32_t i = 0; i < p->host_count; i++)
+        if (p->hosts[i].probing) {
+            p->hosts[i].down = true;
+            p->hosts[i].last = SKY_E_DEADLINE;
+        }
 }
 
 /* All at once, each on the thread of its first lane. One that is away is down, and sought again. */
@@ -204,9 +243,7 @@ static sky_status find_hosts(sky__peer *p, sky_error *error) {
         p->hosts[i].probing = true;
         sky_event_raise(p->hosts[i].lanes->event);
     }
-    for (uint32_t i = 0; i < p->host_count; i++)
-        while (p->hosts[i].probing)
-            (void)sky_condition_wait(&p->changed, &p->mutex, SKY_TIME_NEVER);
+    await_hosts(p);
     for (uint32_t i = 0; i < p->host_count && status == SKY_OK; i++) {
         const sky__peer_host *h = &p->hosts[i];
         up += h->last == SKY_OK;
@@ -229,6 +266,8 @@ static sky_status start_lane(sky__peer_lane *l) {
 static sky_status start(sky__peer *p, sky_error *error) {
     uint32_t lanes = p->host_count * p->lane_count;
     sky_status status = sky_batches_create(p->env.clock, &p->tier.batches);
+    if (status == SKY_OK)
+        status = sky_event_create(&p->stop);
     for (uint32_t n = 0; n < lanes && status == SKY_OK; n++)
         status = start_lane(&p->lanes[n]);
     if (status != SKY_OK)

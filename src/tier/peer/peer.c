@@ -321,6 +321,8 @@ static void peer_close(sky_tier *tier) {
     sky_mutex_lock(&p->mutex);
     p->closing = true;
     sky_mutex_unlock(&p->mutex);
+    if (p->stop >= 0)
+        sky_event_raise(p->stop);
     for (uint32_t n = 0; n < lanes; n++)
         if (p->lanes[n].event >= 0)
             sky_event_raise(p->lanes[n].event);
@@ -334,6 +336,7 @@ static void peer_close(sky_tier *tier) {
     free(p->hosts);
     free(p->file);
     free(p->hints);
+    sky_event_close(p->stop);
     sky_batches_destroy(tier->batches);
     sky_condition_deinit(&p->changed);
     sky_mutex_deinit(&p->mutex);
@@ -356,6 +359,8 @@ sky_status sky_peer_tier_open(const char *url, const sky_tier_env *env, sky_tier
     if (!p)
         return sky_fail(error, SKY_E_NOMEM, "%.200s: no memory", url);
     p->tier.ops = &peer_ops;
+    p->stop = -1;
+    p->patience = sky__peer_patience_of_new;
     p->tier.traits = SKY_TIER_REMOTE | SKY_TIER_ANNOUNCES;
     p->env = *env;
     p->env.clock = env->clock ? env->clock : sky_clock_system();

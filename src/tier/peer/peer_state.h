@@ -20,6 +20,7 @@
 #define SKY__PEER_LANES_MAX   8u
 #define SKY__PEER_FLIGHTS_MAX 32u /* frames under way on a lane; a host takes 64 */
 #define SKY__PEER_CONNECT_NS  SKY_SECONDS(5)
+#define SKY__PEER_OTHERS_NS   SKY_SECONDS(1) /* opening: for so long once one of several answered */
 #define SKY__PEER_SILENT_NS   SKY_SECONDS(5) /* one of several that says nothing so long is down */
 #define SKY__PEER_RETRY_NS    SKY_SECONDS(2) /* for so long one of several that is down rests */
 #define SKY__PEER_HINTS       16384u
@@ -98,6 +99,15 @@ typedef struct {
     uint32_t hosts;
 } sky__peer_hint;
 
+/* For whom is waited how long. */
+typedef struct {
+    sky_time connect_ns, others_ns;
+    _Atomic sky_time silent_ns;
+} sky__peer_patience;
+
+/* Of tiers that are opened from now on: as above at first; tests are more patient, or less. */
+extern sky__peer_patience sky__peer_patience_of_new;
+
 typedef struct sky__peer {
     sky_tier tier;
     sky_tier_env env;
@@ -109,8 +119,9 @@ typedef struct sky__peer {
     sky__peer_host *hosts;
     sky__peer_lane *lanes; /* [host_count * lane_count]: of the first host, of the second, … */
     sky_peers_file *file;  /* NULL: there is one host alone */
-    _Atomic sky_time silent_ns; /* as above at first; tests are less patient */
-    sky__peer_hint *hints;      /* with a file: [SKY__PEER_HINTS], under the mutex */
+    sky__peer_hint *hints; /* with a file: [SKY__PEER_HINTS], under the mutex */
+    sky__peer_patience patience;
+    int stop; /* readable when it closes: nobody connects any more */
 
     sky_mutex mutex; /* all that follows, and the queues of the lanes */
     sky_condition changed;

@@ -40,11 +40,11 @@ static bool accept_tcp(const sky_peer_socket *listener, sky_peer_socket *out, sk
     return fd >= 0;
 }
 
-static sky_status connect_tcp(const char *provider, const sky_address *to, sky_time until,
+static sky_status connect_tcp(const char *provider, const sky_address *to, sky_time until, int stop,
                               sky_peer_socket *out) {
     int fd;
     (void)provider;
-    sky_status status = sky_tcp_connect(to, until, &fd);
+    sky_status status = sky_tcp_connect(to, until, stop, &fd);
     if (status == SKY_OK)
         *out = new_connection(fd);
     return status;
@@ -108,9 +108,9 @@ static bool accept_fabric(const sky_peer_socket *listener, sky_peer_socket *out,
 }
 
 static sky_status connect_fabric(const char *provider, const sky_address *to, sky_time until,
-                                 sky_peer_socket *out) {
+                                 int stop, sky_peer_socket *out) {
     sky_fabric_end *end;
-    sky_status status = sky_fabric_connect(provider, to, until, &end);
+    sky_status status = sky_fabric_connect(provider, to, until, stop, &end);
     if (status == SKY_OK)
         *out = socket_of(end);
     return status;

@@ -37,9 +37,9 @@ struct sky_peer_transport {
      * memory for it. */
     bool (*accept)(const sky_peer_socket *listener, sky_peer_socket *out, sky_address *peer,
                    bool *exhausted);
-    /* Waits, at most until `until`.
-     * Errors: SKY_MISS (nobody listens there), SKY_E_DEADLINE, SKY_E_IO */
-    sky_status (*connect)(const char *provider, const sky_address *to, sky_time until,
+    /* Waits, at most until `until`, or until `stop` is readable (-1: none).
+     * Errors: SKY_MISS (nobody listens there), SKY_E_DEADLINE, SKY_E_CANCELLED (stop), SKY_E_IO */
+    sky_status (*connect)(const char *provider, const sky_address *to, sky_time until, int stop,
                           sky_peer_socket *out);
     /* From at most SKY_PEER_SPANS_MAX spans; *sent: how many bytes were taken. They are the
      * caller's again. Errors: SKY_E_BUSY (none are taken now), SKY_E_IO (the peer is gone) */
