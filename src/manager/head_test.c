@@ -164,6 +164,25 @@ static void an_engine_that_cannot_advance_loads_all(void **state) {
     teardown(&s);
 }
 
+/* The cache ends a call that takes a minute. What is late is asked for again while others came; one
+ * that alone was asked for is not. */
+static void what_is_late_is_asked_for_again(void **state) {
+    (void)state;
+    for (uint32_t late = 0; late < BLOCKS; late += 5) {
+        static setting s;
+        setup(&s, shape(0));
+        shaped_rate(s.far, CARRIES);
+        world_renew(&s.w, &(sky_manager_options){.block_tokens = BLOCK_TOKENS, .load_only = true});
+        stored_block b = world_fetch(&s.w, TOKENS - 1, BLOCK_TOKENS, late);
+        free(b.bytes);
+        shaped_refuse(s.far, SKY_OP_GET, &b.keys[late], SKY_E_DEADLINE);
+        expect(&s, 0, 0);
+        shaped_refuse(s.far, SKY_OP_GET, &b.keys[0], SKY_E_DEADLINE);
+        assert_int_equal(world_look(&s.w, BLOCK_TOKENS + 1, 0).hit_tokens, 0);
+        teardown(&s);
+    }
+}
+
 /* What was still on its way when the load ended writes into the engine's rows no more, though the
  * link carries again. */
 static void expect_no_late_rows(setting *s) {
@@ -476,6 +495,7 @@ int main(void) {
         cmocka_unit_test(an_engine_that_never_ends_is_not_waited_for),
         cmocka_unit_test(loads_after_one_another_are_right),
         cmocka_unit_test(an_engine_that_cannot_advance_loads_all),
+        cmocka_unit_test(what_is_late_is_asked_for_again),
         cmocka_unit_test(a_kept_rate_is_believed_until_one_is_measured),
         cmocka_unit_test(any_kept_rate_gives_the_right_answer),
         cmocka_unit_test(what_a_link_cannot_bring_in_time_is_computed),

@@ -61,16 +61,34 @@ static sky_status get_picked(sky_sequence *q, const selection *s, const sky_call
     return status;
 }
 
+/* A call has a minute where its caller sets no deadline, and a slow link may need more for all of a
+ * prompt: what did not come is asked for again as long as something did. */
+static bool ask_for_the_rest(sky_sequence *q, const selection *s, const sky_call *call) {
+    bool some = false, late = false;
+    for (uint32_t i = 0; i < s->count; i++) {
+        some |= s->items[i].status == SKY_OK;
+        late |= s->items[i].status == SKY_E_DEADLINE;
+    }
+    bool again = some && late && call->deadline_ns == 0;
+    for (uint32_t i = 0; again && i < s->count; i++)
+        if (s->items[i].status == SKY_E_DEADLINE)
+            q->scratch.items[s->blocks[i]].status = SKY_PENDING;
+    return again;
+}
+
 sky_status sky__load_get(sky_sequence *q, uint32_t block_count, const sky_call *call) {
     selection s = {.items = malloc(block_count * sizeof *s.items),
                    .blocks = malloc(block_count * sizeof *s.blocks)};
     sky_status status = s.items && s.blocks ? SKY_OK : SKY_E_NOMEM;
     for (uint32_t b = 0; b < block_count; b++)
         q->scratch.items[b].status = SKY_PENDING;
-    for (bool more = true; status == SKY_OK && more; more = s.any_waits) {
+    for (bool more = true; status == SKY_OK && more;) {
         pick(q, block_count, call->tiers, &s);
+        more = s.any_waits;
         if (s.count > 0)
             status = get_picked(q, &s, call);
+        if (status == SKY_OK)
+            more |= ask_for_the_rest(q, &s, call);
         if (status == SKY_OK && s.any_waits)
             sky__flights_wait(&q->manager->flights, q->scratch.claims, block_count, &q->cancelled);
         if (atomic_load(&q->cancelled))
