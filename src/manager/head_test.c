@@ -27,6 +27,7 @@
 #define CARRIES      1e12
 #define STALLS       1e-3 /* bytes a second */
 #define NEVER        UINT32_MAX
+#define DEAF_MS      120000u /* an engine has waited in vain for so many sleeps of 1 ms */
 
 typedef struct {
     world w;
@@ -45,8 +46,11 @@ static sky_status before_advance(made_up_engine *e, uint32_t first, uint32_t cou
         shaped_rate(s->far, CARRIES);
     if (s->gives_up_at < end)
         sky_sequence_cancel(s->w.sequence);
-    while (s->stops_at < end && !atomic_load(&e->interrupted))
+    for (uint32_t i = 0; s->stops_at < end && !atomic_load(&e->interrupted); i++) {
+        if (i == DEAF_MS)
+            fail_msg("nobody interrupts an engine that waits for it at block %u", s->stops_at);
         sky_poll(NULL, 0, sky_now() + SKY_MS(1));
+    }
     return s->fails_at < end ? SKY_E_IO : SKY_OK;
 }
 
