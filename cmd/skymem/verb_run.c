@@ -692,8 +692,8 @@ const cli_verb cli_verb_run = {
              .help = "load all that is stored, and compute nothing of it meanwhile",
              .detail = "Without it the model computes the beginning while what follows is loaded "
                        "from its end, until they meet. What a tier brings sooner than a block is "
-                       "computed is left to the tier. With --deadline-ms nothing is computed "
-                       "meanwhile."},
+                       "computed is left to the tier. With --deadline-ms it computes "
+                       "where the tiers alone would be late."},
             {.name = "no-save", .kind = CLI_FLAG, .help = "store nothing"},
             {.name = "prefill-only",
              .kind = CLI_FLAG,

@@ -123,7 +123,10 @@ typedef struct {
      * while rows of later tokens are written where restore_begin said:
      *
      *     restore_begin(n)   advance [0, a), [a, b), …   place_advanced(b)   restore_end
-     *                        rows of [b, n) are written  */
+     *                        rows of [b, n) are written
+     *
+     * When not all rows came, restore_begin(m) follows advance, with b <= m < n: the rows of
+     * [b, m) are written anew, and what advance has computed is still there for place_advanced. */
 
     /* Compute tokens [first_token, first_token + token_count): from 0, or from where the last call
      * ended. No logits are asked for. The rows must be, to the bit, those that one prefill of the
@@ -137,8 +140,9 @@ typedef struct {
     /* From any thread, also when none is under way: advance ends soon, SKY_E_CANCELLED, and so does
      * every later one until the next restore_begin. Nothing else is interrupted. */
     void (*interrupt)(void *self);
-    /* Write the rows of tokens [0, token_count), which advance has computed, where restore_begin
-     * said, as far as it has room for them. restore_end then takes them as it takes the others.
+    /* Write the rows of tokens [0, token_count), which advance has computed, where the last
+     * restore_begin said, as far as it has room for them: of window layers those that a prefix of
+     * its length needs. restore_end then takes them as it takes the others.
      * Errors: SKY_E_PARAM (advance has computed another number), SKY_E_NOMEM */
     sky_status (*place_advanced)(void *self, uint32_t token_count);
 } sky_engine_ops;

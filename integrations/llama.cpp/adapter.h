@@ -34,6 +34,7 @@ typedef struct {
     uint32_t held_tokens;
     uint32_t window_from;
     uint32_t restoring_tokens; /* between restore_begin and restore_end */
+    uint32_t advanced_tokens;  /* … computed: restore_begin lets go of none of them */
 } sky__llama_slot;
 
 struct sky_llama {

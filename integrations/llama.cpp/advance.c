@@ -36,6 +36,7 @@ sky_status sky__llama_advance(void *self, const uint32_t *tokens, uint32_t first
         (void)sky__llama_crop(slot, first_token);
         slot->restoring_tokens = restoring;
     }
+    slot->advanced_tokens = slot->held_tokens;
     return status;
 }
 
@@ -70,7 +71,7 @@ static sky_status place_rows(sky__llama_slot *slot, uint32_t token_count, uint8_
 sky_status sky__llama_place_advanced(void *self, uint32_t token_count) {
     sky__llama_slot *slot = self;
     sky_llama *llama = slot->llama;
-    if (token_count == 0 || token_count != slot->held_tokens ||
+    if (token_count == 0 || token_count != slot->advanced_tokens ||
         token_count > slot->restoring_tokens)
         return SKY_E_PARAM;
     size_t bytes = llama_state_seq_get_size(llama->context, slot->id);

@@ -19,6 +19,7 @@ static void slot_empty(sky__llama_slot *slot) {
     slot->held_tokens = 0;
     slot->window_from = 0;
     slot->restoring_tokens = 0;
+    slot->advanced_tokens = 0;
 }
 
 void sky__llama_forget(sky__llama_slot *slot) {
@@ -219,7 +220,7 @@ static sky_status op_restore_end(void *self, bool commit) {
     slot->held_tokens = token_count;
     llama->lined_tokens = passed < window_from ? passed : token_count;
     slot->window_from = window_from;
-    slot->restoring_tokens = 0;
+    slot->restoring_tokens = slot->advanced_tokens = 0;
     return SKY_OK;
 }
 
@@ -308,6 +309,7 @@ static sky_status op_prefill(void *self, const uint32_t *tokens, uint32_t first_
     sky_status status = sky__llama_check_tokens(llama, tokens, first_token, token_count);
     if (status == SKY_OK)
         status = sky__llama_crop(slot, first_token);
+    slot->advanced_tokens = 0;
     uint32_t end = first_token + token_count;
     while (status == SKY_OK && slot->held_tokens < end) {
         uint32_t at = slot->held_tokens, step = next_step(at, end);

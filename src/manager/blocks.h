@@ -199,7 +199,7 @@ typedef struct {
  */
 void sky__load_worth(sky_sequence *q, uint32_t found, sky_load_plan *plan);
 /* A load is to compute the head meanwhile: the engine can; without a deadline not all blocks lie in
- * memory, and the plan's tier is filled in; against one the model has no windows. */
+ * memory, and the plan's tier is filled in. */
 bool sky__load_computes(const sky_sequence *q, sky_load_plan *plan);
 /* Get the scratch's first items as planned, from where its `stored` says, each at the best level
  * that the time allows; those that did not come end SKY_E_DEADLINE. *leading: so many blocks are

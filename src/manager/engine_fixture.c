@@ -163,7 +163,7 @@ static sky_status restore_begin(void *self, uint32_t token_count, sky_state *out
 static sky_status restore_end(void *self, bool commit) {
     made_up_engine *e = self;
     uint32_t token_count = e->restoring_tokens;
-    e->held_tokens = e->window_from = e->restoring_tokens = 0;
+    e->held_tokens = e->window_from = e->restoring_tokens = e->advanced_tokens = 0;
     if (!commit)
         return SKY_OK;
     if (e->refuse_rows) {
@@ -216,6 +216,7 @@ static sky_status prefill(void *self, const uint32_t *tokens, uint32_t first_tok
         for (uint32_t set = 0; set < e->row_sets; set++)
             compute_row(e, set, t, tokens[t - first_token]);
     e->held_tokens = first_token + token_count;
+    e->advanced_tokens = 0;
     e->logits = 0;
     for (uint32_t set = 0; set < e->row_sets; set++) {
         row_set s = row_set_at(e, set);
@@ -239,7 +240,7 @@ static sky_status advance(void *self, const uint32_t *tokens, uint32_t first_tok
     for (uint32_t t = first_token; t < first_token + token_count; t++)
         for (uint32_t set = 0; set < e->row_sets; set++)
             compute_row(e, set, t, tokens[t - first_token]);
-    e->held_tokens = first_token + token_count;
+    e->held_tokens = e->advanced_tokens = first_token + token_count;
     return SKY_OK;
 }
 
@@ -249,7 +250,7 @@ static void interrupt(void *self) {
 
 static sky_status place_advanced(void *self, uint32_t token_count) {
     made_up_engine *e = self;
-    if (token_count == 0 || token_count != e->held_tokens || token_count > e->restoring_tokens)
+    if (token_count == 0 || token_count != e->advanced_tokens || token_count > e->restoring_tokens)
         return SKY_E_PARAM;
     bool fails = e->place_fails;
     e->place_fails = false;

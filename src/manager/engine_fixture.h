@@ -36,10 +36,11 @@ typedef struct made_up_engine {
     uint32_t held_tokens;
     uint32_t window_from;
     uint32_t restoring_tokens;
-    uint64_t logits; /* after prefill */
-    uint8_t **rows;  /* [row_sets][context_tokens × row bytes] */
-    uint8_t **lent;  /* [row_sets]: what the caller reads or writes */
-    uint32_t *pages; /* [context_tokens]: a permutation */
+    uint32_t advanced_tokens; /* since the last prefill or restore_end */
+    uint64_t logits;          /* after prefill */
+    uint8_t **rows;           /* [row_sets][context_tokens × row bytes] */
+    uint8_t **lent;           /* [row_sets]: what the caller reads or writes */
+    uint32_t *pages;          /* [context_tokens]: a permutation */
     sky_tensor *lent_rows;
 } made_up_engine;
 

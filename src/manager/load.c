@@ -177,6 +177,14 @@ static uint32_t first_needed(const sky_sequence *q, const sky_payload_section *s
     return window && window < tokens ? tokens - window : 0;
 }
 
+/* … and that the engine has not computed. */
+static uint32_t first_loaded(const sky_sequence *q, const sky_payload_section *s,
+                             const sky_load_plan *plan) {
+    uint32_t computed = plan->computed * q->manager->block_tokens;
+    uint32_t first = first_needed(q, s, plan->block_count * q->manager->block_tokens);
+    return first > computed ? first : computed;
+}
+
 /* Copy this row and those that follow it in the same place, up to token *end, to which it sets
  * *end; false: they are not here. */
 static bool copy_rows(const sky_sequence *q, const sky_payload_section *s, uint32_t token,
@@ -200,13 +208,14 @@ static bool copy_rows(const sky_sequence *q, const sky_payload_section *s, uint3
     return beside != NULL;
 }
 
-/* All rows of a prefix, one layer after the other, from where they came. False: some are not here,
- * nor to be decoded later. */
-static bool gather_rows(const sky_sequence *q, uint32_t block_count, bool decoded, uint8_t *out) {
-    uint32_t tokens = block_count * q->manager->block_tokens;
+/* All rows of a prefix that were loaded, one layer after the other, from where they came. False:
+ * some are not here, nor to be decoded later. */
+static bool gather_rows(const sky_sequence *q, const sky_load_plan *plan, bool decoded,
+                        uint8_t *out) {
+    uint32_t tokens = plan->block_count * q->manager->block_tokens;
     for (uint32_t i = 0; i < q->manager->payload.row_sets; i++) {
         sky_payload_section s = sky_payload_section_at(&q->manager->payload, i);
-        for (uint32_t t = first_needed(q, &s, tokens), end; t < tokens; t = end) {
+        for (uint32_t t = first_loaded(q, &s, plan), end; t < tokens; t = end) {
             end = tokens;
             bool later = !decoded && q->scratch.raw[t / q->manager->block_tokens].bytes > 0;
             if (!copy_rows(q, &s, t, &end, out) && !later)
@@ -218,12 +227,12 @@ static bool gather_rows(const sky_sequence *q, uint32_t block_count, bool decode
 }
 
 /* … to where the engine now wants them. False: it wants others. */
-static bool give_rows(const sky_sequence *q, uint32_t block_count, const uint8_t *from) {
-    uint32_t tokens = block_count * q->manager->block_tokens;
+static bool give_rows(const sky_sequence *q, const sky_load_plan *plan, const uint8_t *from) {
+    uint32_t tokens = plan->block_count * q->manager->block_tokens;
     for (uint32_t i = 0; i < q->manager->payload.row_sets; i++) {
         sky_payload_section s = sky_payload_section_at(&q->manager->payload, i);
-        uint32_t first = first_needed(q, &s, tokens);
-        if (q->rows[s.row_set].first_token != first)
+        uint32_t first = first_loaded(q, &s, plan);
+        if (q->rows[s.row_set].first_token != first_needed(q, &s, tokens))
             return false;
         sky__tensor_scatter(&q->rows[s.row_set], first, tokens - first, from);
         from += (size_t)(tokens - first) * s.row_bytes;
@@ -238,16 +247,25 @@ static void free_beside(sky_sequence *q, uint32_t block_count) {
     }
 }
 
-/* The engine is to take so many leading blocks instead of more, and their rows are here: they move
- * to where it wants them then. decoded: what lies coded already is. False: rows are not here, or
- * there is no memory. */
-static bool keep_leading(sky_sequence *q, uint32_t block_count, bool decoded) {
-    uint8_t *aside = malloc((size_t)block_count * q->manager->payload.payload_bytes);
-    bool kept = aside && gather_rows(q, block_count, decoded, aside) &&
-                sky__engine_restore_begin(q, block_count * q->manager->block_tokens) == SKY_OK &&
-                give_rows(q, block_count, aside);
+/* What the engine has computed of the plan's blocks, to where it wants the others. */
+static sky_status place_computed(sky_sequence *q, const sky_load_plan *plan) {
+    return plan->computed > 0
+               ? sky__engine_place_advanced(q, plan->computed * q->manager->block_tokens)
+               : SKY_OK;
+}
+
+/* The engine is to take the plan's blocks instead of more, and their rows are here: they move to
+ * where it wants them then. decoded: what lies coded already is. False: rows are not here, or there
+ * is no memory. */
+static bool keep_leading(sky_sequence *q, const sky_load_plan *plan, bool decoded) {
+    uint32_t loaded = plan->block_count - plan->computed;
+    uint8_t *aside = malloc((size_t)loaded * q->manager->payload.payload_bytes + 1);
+    bool kept = aside && gather_rows(q, plan, decoded, aside) &&
+                sky__engine_restore_begin(q, plan->block_count * q->manager->block_tokens) ==
+                    SKY_OK &&
+                give_rows(q, plan, aside) && place_computed(q, plan) == SKY_OK;
     free(aside);
-    for (uint32_t b = 0; kept && b < block_count; b++)
+    for (uint32_t b = 0; kept && b < plan->block_count; b++)
         if (q->scratch.raw[b].bytes == 0)
             sky__load_spans(q, b, SKY__LEAD | SKY__REST); /* as the engine wants them now */
     return kept;
@@ -274,21 +292,20 @@ static sky_status settle_for(sky_sequence *q, uint32_t leading, sky_load_plan *p
     if (late && leading < count_near(q, plan))
         return SKY_E_DEADLINE; /* memory has more */
     plan->block_count = leading > 0 || late ? leading : lacks;
-    if (leading > 0 && keep_leading(q, leading, false))
+    if (leading > 0 && keep_leading(q, plan, false))
         return SKY_OK;
     return late ? SKY_E_DEADLINE : SKY_MISS;
 }
 
-/* Blocks came, or not: SKY_OK when the engine is to take so many as block_count then says. */
-static sky_status take_blocks(sky_sequence *q, uint32_t computed, uint32_t *block_count, void *work,
-                              sky_lookup *out) {
-    for (uint32_t b = computed; b < *block_count; b++) {
+/* Blocks came, or not: SKY_OK when the engine is to take so many as the plan then says. */
+static sky_status take_blocks(sky_sequence *q, sky_load_plan *plan, void *work, sky_lookup *out) {
+    for (uint32_t b = plan->computed; b < plan->block_count; b++) {
         sky_status status = take_block(q, b, work);
         if (status == SKY_OK)
             continue;
         out->corrupt_blocks += status == SKY_E_CORRUPT;
-        *block_count = b;
-        if (b > 0 && keep_leading(q, b, true))
+        plan->block_count = b;
+        if (b > 0 && keep_leading(q, plan, true))
             return SKY_OK;
         return status == SKY_E_DEADLINE ? status : SKY_MISS;
     }
@@ -312,10 +329,8 @@ static sky_status load_in_time(sky_sequence *q, sky_load_plan *plan, sky_lookup 
     sky_status status = sky__load_paced(q, plan, &leading);
     if (status == SKY_OK)
         note_bad(q, plan, out);
-    if (status == SKY_OK && plan->computed > 0)
-        status = sky__engine_place_advanced(q, plan->computed * q->manager->block_tokens);
-    if (status == SKY_OK && leading < asked)
-        status = settle_for(q, leading, plan, out);
+    if (status == SKY_OK)
+        status = leading < asked ? settle_for(q, leading, plan, out) : place_computed(q, plan);
     free_beside(q, asked);
     for (uint32_t b = 0; status == SKY_OK && b < plan->block_count; b++)
         if (q->scratch.raw[b].bytes == 0)
@@ -331,16 +346,14 @@ static sky_status load_and_compute(sky_sequence *q, sky_load_plan *plan, sky_loo
     bool lacks = status == SKY_OK && leading < plan->block_count;
     if (status == SKY_OK)
         note_bad(q, plan, out);
-    if (status == SKY_OK && plan->computed > 0)
-        status = sky__engine_place_advanced(q, plan->computed * q->manager->block_tokens);
     if (status != SKY_OK || !lacks)
-        return status;
+        return status == SKY_OK ? place_computed(q, plan) : status;
     sky_status lacking = q->scratch.items[leading].status;
     out->corrupt_blocks += lacking == SKY_E_CORRUPT;
     plan->computes = false;
     if (lacking != SKY_E_DEADLINE) /* else nobody asked for it */
         plan->block_count = leading;
-    if (lacking != SKY_E_DEADLINE && leading > 0 && keep_leading(q, leading, false))
+    if (lacking != SKY_E_DEADLINE && leading > 0 && keep_leading(q, plan, false))
         return SKY_OK;
     plan->computed = 0;
     return SKY_MISS;
@@ -368,7 +381,7 @@ static sky_status load_blocks(sky_sequence *q, sky_load_plan *plan, sky_lookup *
         status = sky__load_get(q, plan->block_count, &call);
     out->transfer_ns += sky_now() - before;
     if (status == SKY_OK)
-        status = take_blocks(q, plan->computed, &plan->block_count, room, out);
+        status = take_blocks(q, plan, room, out);
     free(room);
     return status == SKY_OK ? sky__engine_restore_end(q) : status;
 }

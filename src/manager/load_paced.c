@@ -15,8 +15,8 @@
  *   the last ones; when not all can come any more the pacer asks for those of earlier ones, which
  *   lie beside the engine's rows until it is settled how long the prefix is
  *
- *   an engine that can, of a model without windows: it computes the head where the tiers alone
- *   would be late, and blocks come from where it gets to by the deadline
+ *   an engine that can computes the head where the tiers alone would be late, and blocks come from
+ *   where it gets to by the deadline
  *
  * Without one, and with an engine that can: blocks come from the end backwards, each as its own
  * tier has it best, and the engine computes from the front until they meet. The engine's rows of
@@ -125,19 +125,13 @@ static bool does_without(sky_paced_tier *t, sky_time deadline) {
     return true;
 }
 
-/* The engine takes part against a deadline too: it can, and there are no windows, whose rows a
- * shorter prefix than the planned one would lack. */
-static bool engine_joins(const sky_sequence *q) {
-    return sky__head_can(q) && sky_payload_window_tokens(&q->manager->payload) == 0;
-}
-
 /* With the manager's mutex held. 0: it computes nothing, or is not known to. */
 static double engine_blocks_per_ns(const sky_sequence *q) {
     const sky_manager *m = q->manager;
     sky__engine_belief b = sky__engine_believe(m->engine_token_ns, m->engine_block_ns,
                                                m->block_tokens, 1);
     bool known = m->engine_token_ns > 0 || m->engine_block_ns > 0;
-    return known && engine_joins(q) ? 1 / (double)b.block_ns : 0;
+    return known && sky__head_can(q) ? 1 / (double)b.block_ns : 0;
 }
 
 /* With the manager's mutex held. */
@@ -436,12 +430,19 @@ static uint32_t window_of(const sky_sequence *q, uint32_t block_count) {
     return blocks < block_count ? blocks : 0;
 }
 
+/* Parts of a block that are here. The engine has all rows that a prefix needs of what it computed.
+ */
+static uint32_t parts_here(const paced *p, uint32_t block) {
+    bool computed = p->head && block < p->head->computed;
+    return computed ? SKY__LEAD | SKY__REST : p->here[block];
+}
+
 /* The longest prefix that is here. */
 static uint32_t count_leading(const paced *p) {
     uint32_t leads = 0, leading = 0, rests = 0;
     uint32_t window = p->window ? p->window : p->block_count;
-    while (leads < p->block_count && (p->here[leads] & SKY__LEAD)) {
-        rests = p->here[leads] & SKY__REST ? rests + 1 : 0; /* in a row up to here */
+    while (leads < p->block_count && (parts_here(p, leads) & SKY__LEAD)) {
+        rests = parts_here(p, leads) & SKY__REST ? rests + 1 : 0; /* in a row up to here */
         leads++;
         if (rests >= window || rests == leads)
             leading = leads;
@@ -529,7 +530,7 @@ static void return_tier(sky_sequence *q, uint8_t tier, const sky_paced_tier *lea
 
 bool sky__load_computes(const sky_sequence *q, sky_load_plan *plan) {
     if (plan->deadline_ns != 0)
-        return engine_joins(q);
+        return sky__head_can(q);
     bool far = !q->manager->near_keeps;
     plan->tier = 0;
     for (uint32_t b = 0; b < plan->block_count; b++) {
@@ -557,30 +558,23 @@ static sky_status pace_blocks(paced *p, const sky_load_plan *plan) {
     return status;
 }
 
-/* Blocks that are here before the first that is not. */
-static uint32_t count_whole(const paced *p) {
-    uint32_t b = p->head->computed;
-    while (b < p->block_count && p->here[b])
-        b++;
-    return b;
-}
-
 sky_status sky__load_paced(sky_sequence *q, sky_load_plan *plan, uint32_t *leading) {
     sky_paced_tier tier = borrow_tier(q, plan->tier);
     sky__head head;
+    bool timed = plan->deadline_ns != 0;
     paced p = {.q = q,
                .tier = &tier,
                .block_count = plan->block_count,
-               .window = plan->computes ? 0 : window_of(q, plan->block_count),
+               .window = timed ? window_of(q, plan->block_count) : 0,
                .tiers = plan->tiers,
-               .timed = plan->deadline_ns != 0,
+               .timed = timed,
                .head = plan->computes ? &head : NULL,
                .engine = engine_of(q, plan->block_count)};
     sky__head_init(&head, q);
     sky_status status = pace_blocks(&p, plan);
     plan->computed = head.computed;
     if (status == SKY_OK) {
-        *leading = tier.brought = plan->computes ? count_whole(&p) : count_leading(&p);
+        *leading = tier.brought = count_leading(&p);
         free_useless(&p);
         if (!atomic_load(&q->cancelled)) /* which says nothing of the tier */
             return_tier(q, plan->tier, &tier);

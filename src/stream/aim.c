@@ -35,6 +35,8 @@ typedef struct {
 
 static lack lack_of(const sky_pacer *p, uint32_t segment) {
     const sky_segment *s = &p->segments[segment];
+    if (p->state[segment].computed)
+        return (lack){0}; /* the engine has all rows of it that a prefix needs */
     uint32_t held = p->state[segment].held, least = least_form(p, segment);
     const sky_pacer_flight *f = p->state[segment].flights > 0 ? sky__flight_of(p, segment) : NULL;
     bool none = least == SKY_PACER_FORM_NONE;
@@ -130,7 +132,7 @@ void sky__aim_heard(sky_pacer *p, sky_time now, uint32_t source, uint64_t bytes)
     s->heard_at = now;
 }
 
-/* As long as nothing is known of any source nobody knows what cannot come. */
+/* As long as nothing is known of any source nobody knows what cannot come, but what none has. */
 static bool is_starting(const sky_pacer *p) {
     bool starting = true;
     for (uint32_t i = 0; i < p->link_count; i++)
@@ -152,14 +154,14 @@ static void aim_at(sky_pacer *p, sky_time now, uint32_t count) {
 }
 
 void sky__aim(sky_pacer *p, sky_time now, double time_ns) {
-    if (p->options.deadline_ns == 0 || p->options.all_or_nothing || time_ns <= 0 || is_starting(p))
+    if (p->options.deadline_ns == 0 || p->options.all_or_nothing || time_ns <= 0)
         return;
     double left_ns = (double)(p->options.deadline_ns - p->decoding_ns - now);
-    double rate = rate_of_late(p, now);
+    double rate = is_starting(p) ? INFINITY : rate_of_late(p, now);
     bool enough = sky__aim_longest(p, HOPE * left_ns * rate * 1e-9) >= p->aim;
     if (enough && p->aim == p->count)
         return;
     uint32_t longest = sky__aim_longest(p, time_ns * rate * 1e-9);
-    if (longest > 0 && (!enough || longest > p->aim))
-        aim_at(p, now, longest);
+    if (longest > sky__aim_longest(p, 0) && (!enough || longest > p->aim))
+        aim_at(p, now, longest); /* for one that is there nothing has to be given up */
 }

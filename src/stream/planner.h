@@ -129,7 +129,8 @@ sky_pacer_options sky__pacer_options_of_load(const sky__engine_belief *engine,
  *     the first 5    lead lead lead LEAD+REST
  *
  * So when the whole cannot come in time any more, not even in its smallest forms, the planner makes
- * for the longest prefix that can, and back when the link has recovered. No engine computes. */
+ * for the longest prefix that can, and back when the link has recovered. Of segments that the
+ * engine has computed both parts are there, whatever the prefix; it must be `engine_alone`. */
 
 typedef enum {
     SKY_PACE_GET = 1,     /* ask `source` for slices [slice, slice_end) of `form` of `segment` */
@@ -172,7 +173,7 @@ typedef struct sky_pacer sky_pacer;
  * Shape:  segments [count], links [link_count]: one for each source, the preferred first
  * Owner:  segments and links stay the caller's and must outlive the pacer; links are written
  * Errors: SKY_E_PARAM (counts, forms out of order, slices, a window with slices, without parts or
- *         beside an engine), SKY_E_NOMEM */
+ *         beside an engine that is not alone), SKY_E_NOMEM */
 sky_status sky_pacer_create(const sky_segment *segments, uint32_t count, sky_link *links,
                             uint32_t link_count, const sky_pacer_options *options, sky_time now,
                             sky_pacer **out);

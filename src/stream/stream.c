@@ -87,11 +87,12 @@ static uint32_t leading(const sky_pacer *p) {
 
 /* ---- create ---- */
 
-static bool parts_valid(const sky_segment *s) {
+/* An engine that goes on from what is loaded would lack its rests. */
+static bool parts_valid(const sky_segment *s, bool engine_alone) {
     for (uint32_t f = 0; f < s->form_count; f++)
         if (s->lead_bytes[f] == 0 || s->lead_bytes[f] > s->forms[f].bytes || s->rest_bytes[f] == 0)
             return false;
-    return s->compute_ns == 0;
+    return s->compute_ns == 0 || engine_alone;
 }
 
 static bool segment_valid(const sky_segment *s) {
@@ -122,7 +123,8 @@ static bool arguments_valid(const sky_segment *segments, uint32_t count, const s
                 o->flights_max <= SKY_PACER_FLIGHTS_MAX && o->risk < 1 &&
                 (o->window == 0 || o->slices == 2);
     for (uint32_t i = 0; fine && i < count; i++)
-        fine = segment_valid(&segments[i]) && (o->window == 0 || parts_valid(&segments[i]));
+        fine = segment_valid(&segments[i]) &&
+               (o->window == 0 || parts_valid(&segments[i], o->engine_alone));
     for (uint32_t i = 0; fine && i < link_count; i++)
         fine = links[i].rate >= 0;
     return fine;
@@ -350,7 +352,8 @@ static uint32_t run_end(const sky_pacer *p, sky_time now, uint32_t first) {
 /* Against a deadline it stays out until the sources alone would not bring everything in time, in
  * its best form. */
 static void join_engine(sky_pacer *p, sky_time now) {
-    p->engine_joined |= !holes_cost(p) || links_bring(p, now) > trusted_until(p, now);
+    p->engine_joined |= !holes_cost(p) || p->aim < p->count ||
+                        links_bring(p, now) > trusted_until(p, now);
 }
 
 static bool compute_next(sky_pacer *p, sky_time now, sky_pace *out) {
