@@ -17,13 +17,16 @@ static void close_manager(bench *b) {
     b->manager = NULL;
 }
 
-void bench_block_tokens(bench *b, uint32_t block_tokens) {
+void bench_manager(bench *b, const sky_manager_options *options) {
     sky_error error = {0};
-    sky_manager_options options = {.block_tokens = block_tokens};
     close_manager(b);
-    if (sky_manager_create(b->cache, b->engine, &options, &b->manager, &error) != SKY_OK ||
+    if (sky_manager_create(b->cache, b->engine, options, &b->manager, &error) != SKY_OK ||
         sky_sequence_open(b->manager, b->engine, &b->sequence) != SKY_OK)
         fail_msg("%s", error.text);
+}
+
+void bench_block_tokens(bench *b, uint32_t block_tokens) {
+    bench_manager(b, &(sky_manager_options){.block_tokens = block_tokens});
 }
 
 void bench_share(bench *b, const bench *owner, uint32_t block_tokens) {

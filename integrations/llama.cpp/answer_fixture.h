@@ -30,6 +30,7 @@ void bench_open(bench *b, const sky_llama_options *options, uint32_t context_tok
 void bench_close(bench *b);
 
 /* Another manager, over the same cache. */
+void bench_manager(bench *b, const sky_manager_options *options);
 void bench_block_tokens(bench *b, uint32_t block_tokens);
 
 /* Another manager, over the cache of `owner`, which is closed after it. */

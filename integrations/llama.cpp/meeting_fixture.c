@@ -22,7 +22,11 @@ static struct {
     pthread_cond_t changed;
     bool shut;
     bool interrupted;
-    uint32_t stops_at; /* a token: the engine computes those before it */
+    uint32_t stops_at;     /* a token: the engine computes those before it … */
+    bool fails;            /* … and then fails, instead of waiting for an interrupt */
+    sky_sequence *cancels; /* … after it has cancelled this request */
+    bool dead;             /* the store */
+    sky_key bad;           /* what it has damaged; zero: nothing */
     const sky_engine_ops *inner;
 } gate = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
@@ -46,7 +50,12 @@ static sky_status store_read(void *self, const sky_key *key, uint64_t offset, vo
                              uint64_t bytes, uint64_t *value_bytes) {
     if (bytes > HEAD_BYTES)
         wait_until(&gate.shut, false);
-    return tier_heap.read(self, key, offset, data, bytes, value_bytes);
+    if (bytes > HEAD_BYTES && gate.dead)
+        return SKY_E_IO;
+    sky_status status = tier_heap.read(self, key, offset, data, bytes, value_bytes);
+    if (status == SKY_OK && bytes > HEAD_BYTES && sky_key_equal(key, &gate.bad))
+        ((uint8_t *)data)[HEAD_BYTES] ^= 1;
+    return status;
 }
 
 static sky_cache *open_store(void) {
@@ -72,6 +81,10 @@ static sky_status gated_advance(void *self, const uint32_t *tokens, uint32_t fir
                                 uint32_t count) {
     if (first + count > gate.stops_at) {
         set_gate(&gate.shut, false);
+        if (gate.cancels)
+            sky_sequence_cancel(gate.cancels);
+        if (gate.fails)
+            return SKY_E_IO;
         wait_until(&gate.interrupted, true);
     }
     return gate.inner->advance(self, tokens, first, count);
@@ -101,21 +114,156 @@ static void expect_meeting(bench *b, const uint32_t *tokens, uint32_t token_coun
     expect_same(&met, cold);
 }
 
+/* An engine and a store with the gate between them. */
+typedef struct {
+    sky_engine_ops ops;
+    sky_engine engine;
+    bench b;
+} gated;
+
+/* The blocks of a prompt that the store lacks; returns how many. */
+static uint32_t save_cold(bench *b, const uint32_t *tokens, uint32_t token_count) {
+    bench_answer(b, tokens, 0, token_count, 1);
+    return bench_save(b, tokens, token_count);
+}
+
+static void gated_open(gated *g, const bench *b, const uint32_t *tokens, uint32_t token_count,
+                       uint32_t block_tokens) {
+    gate.inner = b->engine->ops;
+    g->ops = *gate.inner;
+    g->ops.advance = gated_advance;
+    g->ops.interrupt = gated_interrupt;
+    g->engine = (sky_engine){&g->ops, b->engine->self};
+    g->b = (bench){.llama = b->llama, .engine = &g->engine, .cache = open_store()};
+    bench_block_tokens(&g->b, block_tokens);
+    assert_int_equal(save_cold(&g->b, tokens, token_count), token_count / block_tokens);
+}
+
+static void gated_close(gated *g) {
+    sky_sequence_close(g->b.sequence);
+    sky_manager_destroy(g->b.manager);
+    sky_cache_close(g->b.cache);
+}
+
 void bench_expect_meetings(bench *b, const uint32_t *tokens, uint32_t token_count,
                            uint32_t block_tokens, uint32_t step, const answer *cold) {
-    gate.inner = b->engine->ops;
-    sky_engine_ops ops = *gate.inner;
-    ops.advance = gated_advance;
-    ops.interrupt = gated_interrupt;
-    const sky_engine engine = {&ops, b->engine->self};
-    bench met = {.llama = b->llama, .engine = &engine, .cache = open_store()};
+    gated g;
     uint32_t blocks = (token_count - 1) / block_tokens;
-    bench_block_tokens(&met, block_tokens);
-    bench_answer(&met, tokens, 0, token_count, 1);
-    assert_int_equal(bench_save(&met, tokens, token_count), token_count / block_tokens);
+    gated_open(&g, b, tokens, token_count, block_tokens);
     for (uint32_t at = step; at < blocks + step; at += step)
-        expect_meeting(&met, tokens, token_count, block_tokens, at * block_tokens, cold);
-    sky_sequence_close(met.sequence);
-    sky_manager_destroy(met.manager);
-    sky_cache_close(met.cache);
+        expect_meeting(&g.b, tokens, token_count, block_tokens, at * block_tokens, cold);
+    gated_close(&g);
+}
+
+/* ---- trouble ---- */
+
+#define HOUR_NS     (3600 * (sky_time)1000000000)
+#define UNTIL_BLOCK 2u /* the engine has computed as many */
+
+/* One thing that goes wrong, and what is there then. */
+typedef struct {
+    const char *what;
+    uint32_t bad_block;  /* 0: none is damaged */
+    bool dead, shut;     /* the store; shut: it never opens */
+    bool fails, goes_on; /* the engine fails, or is not stopped */
+    bool timed;          /* against a deadline that is an hour away */
+    uint32_t said_ns;    /* that the engine takes for a token; 0: nobody says */
+    uint32_t blocks;     /* of the prefix; 0: all */
+} trouble;
+
+static const trouble troubles[] = {
+    {.what = "a damaged block is computed through", .bad_block = 5, .goes_on = true},
+    {.what = "a store that stays shut", .shut = true, .goes_on = true},
+    {.what = "an engine that fails", .fails = true},
+    {.what = "an engine that fails before damage", .fails = true, .bad_block = 5, .blocks = 5},
+    {.what = "damage and a failure against a deadline",
+     .fails = true,
+     .bad_block = 6,
+     .timed = true,
+     .blocks = 6},
+    {.what = "a deadline, and a store that opens late", .timed = true, .fails = true},
+    {.what = "a deadline, and a store that stays shut",
+     .timed = true,
+     .shut = true,
+     .goes_on = true},
+    {.what = "an engine that is much slower than said",
+     .said_ns = 1,
+     .shut = true,
+     .goes_on = true},
+    {.what = "an engine that is much faster than said", .said_ns = UINT32_MAX, .fails = true},
+};
+
+static void gate_set(const trouble *t, const bench *b, const uint32_t *tokens, uint32_t token_count,
+                     uint32_t block_tokens) {
+    sky_namespace ns;
+    sky_key keys[64];
+    sky_manager_namespace(b->manager, &ns);
+    sky_block_keys(&ns, tokens, token_count, block_tokens, keys, 64);
+    memset(&gate.bad, 0, sizeof gate.bad);
+    if (t->bad_block)
+        gate.bad = keys[t->bad_block];
+    gate.dead = t->dead;
+    gate.fails = t->fails;
+    gate.stops_at = t->goes_on && t->shut ? UINT32_MAX : UNTIL_BLOCK * block_tokens;
+    set_gate(&gate.interrupted, t->goes_on); /* it waits for nobody then */
+    set_gate(&gate.shut, true);
+}
+
+static void expect_trouble(bench *b, const uint32_t *tokens, uint32_t token_count,
+                           uint32_t block_tokens, const trouble *t, const answer *cold) {
+    const sky_manager_options options = {.block_tokens = block_tokens,
+                                         .engine_token_ns = t->said_ns};
+    uint32_t blocks = t->blocks ? t->blocks : (token_count - 1) / block_tokens;
+    sky_lookup found;
+    bench_manager(b, &options);
+    gate_set(t, b, tokens, token_count, block_tokens);
+    sky_status status = sky_sequence_load(b->sequence, tokens, token_count,
+                                          t->timed ? sky_now() + HOUR_NS : 0, &found);
+    set_gate(&gate.shut, false);
+    gate.dead = false;
+    if (status != SKY_OK || found.hit_tokens != blocks * block_tokens)
+        fail_msg("%s: %s, %u tokens, %u of them computed, %u blocks damaged", t->what,
+                 sky_status_text(status), found.hit_tokens, found.computed_tokens,
+                 found.corrupt_blocks);
+    answer met = bench_answer(b, tokens, found.hit_tokens, token_count, cold->count);
+    expect_same(&met, cold);
+    if (t->bad_block) { /* what is damaged goes */
+        gate_set(&(trouble){.goes_on = true}, b, tokens, token_count, block_tokens);
+        set_gate(&gate.shut, false);
+        assert_in_range(save_cold(b, tokens, token_count), 1, blocks + 1);
+    }
+}
+
+/* At the engine's first step, and when it has computed some blocks: nothing is there, and the next
+ * load is right. */
+static void expect_cancelled(bench *b, const uint32_t *tokens, uint32_t token_count,
+                             uint32_t block_tokens, const answer *cold) {
+    static const trouble none = {.what = "after a cancel"};
+    for (uint32_t at = 0; at <= UNTIL_BLOCK; at++) {
+        sky_lookup found;
+        bench_block_tokens(b, block_tokens);
+        gate_set(&none, b, tokens, token_count, block_tokens);
+        gate.stops_at = at * block_tokens;
+        gate.cancels = b->sequence;
+        assert_int_equal(sky_sequence_load(b->sequence, tokens, token_count, 0, &found),
+                         SKY_E_CANCELLED);
+        gate.cancels = NULL;
+        expect_trouble(b, tokens, token_count, block_tokens, &none, cold);
+    }
+}
+
+void bench_expect_trouble(bench *b, const uint32_t *tokens, uint32_t token_count,
+                          uint32_t block_tokens, const answer *cold) {
+    gated g;
+    gated_open(&g, b, tokens, token_count, block_tokens);
+    for (size_t i = 0; i < sizeof troubles / sizeof *troubles; i++)
+        expect_trouble(&g.b, tokens, token_count, block_tokens, &troubles[i], cold);
+    expect_cancelled(&g.b, tokens, token_count, block_tokens, cold);
+    const trouble dies = {.what = "a store that dies", .dead = true, .goes_on = true};
+    expect_trouble(&g.b, tokens, token_count, block_tokens, &dies, cold); /* shunned from then on */
+    gate_set(&troubles[0], &g.b, tokens, token_count, block_tokens);
+    memset(&gate.bad, 0, sizeof gate.bad);
+    gate.fails = false;
+    set_gate(&gate.shut, false);
+    gated_close(&g);
 }

@@ -1,5 +1,6 @@
 /* Where a manager lets a computed head and a loaded tail meet, without leaving it to a clock: a
- * store that reads nothing until the engine is far enough, and an engine that waits there. */
+ * store that reads nothing until the engine is far enough, and an engine that waits there. And what
+ * becomes of an answer when either goes wrong meanwhile. */
 #ifndef SKYMEM_LLAMA_MEETING_FIXTURE_H
 #define SKYMEM_LLAMA_MEETING_FIXTURE_H
 
@@ -11,5 +12,12 @@
  * of it computed, but no more than up to the stop. */
 void bench_expect_meetings(bench *b, const uint32_t *tokens, uint32_t token_count,
                            uint32_t block_tokens, uint32_t step, const answer *cold);
+
+/* The same prompt, of eight blocks or more, while things go wrong after the engine has computed two
+ * blocks at most: the store has a damaged block, dies, or stays shut; the engine fails, with and
+ * without a deadline, or is said to be much faster or slower than it is; the request is cancelled.
+ * Each answer must be `cold` to the last bit, on top of as much as can be there. */
+void bench_expect_trouble(bench *b, const uint32_t *tokens, uint32_t token_count,
+                          uint32_t block_tokens, const answer *cold);
 
 #endif
