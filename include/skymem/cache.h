@@ -74,11 +74,14 @@ typedef enum {
                         (sky_release_owner) or its connection; after ttl_s seconds (0: 600, which is
                         the most). SKY_E_BUSY: too many are announced */
     SKY_OP_AWAIT,    /* has; and if no tier has the block but it is announced: wait for it. SKY_OK
-                        when it is stored, SKY_MISS when nobody is to put it any more. Of what is
-                        announced here only memory is asked before the wait: what another tier alone
-                        has is waited for. The call needs a deadline, or it is SKY_E_PARAM.
-                        SKY_E_BUSY: SKY_AWAITED_MAX wait already */
+                        when it is stored, SKY_MISS when nobody is to put it any more. Every tier is
+                        asked, those that may be slow while the wait is under way. The call needs a
+                        deadline, or it is SKY_E_PARAM. SKY_E_BUSY: SKY_AWAITED_MAX wait already */
     SKY_OP_WITHDRAW, /* the caller will not put this block. SKY_OK, announced or not */
+    SKY_OP_EXPECT,   /* await; and if nobody has announced the block yet: wait for that too. Ends
+                        like an await once it is announced, and with SKY_E_DEADLINE when nobody
+                        did. Where farther tiers have SKY_TIER_ANNOUNCES they do the waiting, and
+                        the call ends when none of them waits any more */
 } sky_op;
 
 typedef struct {

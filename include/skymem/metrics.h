@@ -72,7 +72,11 @@ extern "C" {
     X(CACHE_AWAITS_CAME, awaits_came, "skymem_awaits_total", "result", "came", COUNTER, "", \
       "Waits for announced keys, by how they ended.") \
     X(CACHE_AWAITS_LOST, awaits_lost, "skymem_awaits_total", "result", "lost", COUNTER, "", \
-      "Waits for announced keys, by how they ended.")
+      "Waits for announced keys, by how they ended.") \
+    X(CACHE_AWAITED, awaited, "skymem_awaited_keys", "", "", GAUGE, "", \
+      "Waits under way for keys that are announced or may be.") \
+    X(CACHE_ANNOUNCED_STORED, announced_stored, "skymem_announced_stored_total", "", "", COUNTER, \
+      "", "Announced keys that were stored.")
 
 /* Of each tier: labels `tier` (its place, from 0) and `kind` (the scheme of its URL). */
 #define SKY_METRICS_TIER(X) \

@@ -24,6 +24,10 @@ struct sky__announcement {
     sky_time until;
 };
 
+static const sky_key *key_of(const sky__waiter *w) {
+    return &w->request->items[w->item].key;
+}
+
 /* ---- announcements ---- */
 
 static sky__announcement **bucket_of(const sky__arrivals *a, const sky_key *key) {
@@ -70,6 +74,16 @@ static void forget_announcement(sky__arrivals *a, sky__announcement *n) {
     atomic_fetch_sub(&a->count, 1);
     a->check_now = true;
     free(n);
+}
+
+/* Who expected the key waits for it now. */
+static void tell_expecting(sky__arrivals *a, const sky_key *key) {
+    for (sky__waiter *w = a->waiters; w && a->expecting > 0; w = w->next)
+        if (w->expects && sky_key_equal(key_of(w), key)) {
+            w->expects = false;
+            a->expecting--;
+            a->check_now = true; /* by when it lapses */
+        }
 }
 
 static void forget_late(sky__arrivals *a, sky__announcer *by, sky_time now) {
@@ -129,6 +143,7 @@ static sky_status add_announcement(sky__arrivals *a, sky__announcer *by, const s
     by->count++;
     *bucket = n;
     atomic_fetch_add(&a->count, 1);
+    tell_expecting(a, key);
     return SKY_OK;
 }
 
@@ -177,10 +192,6 @@ void sky__arrivals_deinit(sky__arrivals *a) {
 
 /* ---- waiters ---- */
 
-static const sky_key *key_of(const sky__waiter *w) {
-    return &w->request->items[w->item].key;
-}
-
 /* Until when the key is announced; 0: it is not. */
 static sky_time announced_until(const sky__arrivals *a, const sky_key *key, sky_time now) {
     sky_time until = 0;
@@ -194,33 +205,59 @@ static void check_by(sky__arrivals *a, sky_time at) {
     a->check_at = at < a->check_at ? at : a->check_at;
 }
 
-sky_status sky__arrivals_wait(sky__arrivals *a, sky__request *r, size_t item, sky_time now) {
+sky_status sky__arrivals_wait(sky__arrivals *a, sky__request *r, size_t item, bool expects,
+                              sky_time now) {
     sky_time until = announced_until(a, &r->items[item].key, now);
-    if (until == 0)
+    if (until == 0 && !expects)
         return SKY_MISS;
-    if (a->waiter_count >= SKY_AWAITED_MAX)
+    if (atomic_load(&a->waiter_count) >= SKY_AWAITED_MAX)
         return SKY_E_BUSY;
     sky__waiter *w = malloc(sizeof *w);
     if (!w)
         return SKY_E_NOMEM;
-    *w = (sky__waiter){
-        .next = a->waiters, .request = r, .item = (uint32_t)item, .status = SKY_PENDING};
+    *w = (sky__waiter){.next = a->waiters,
+                       .request = r,
+                       .item = (uint32_t)item,
+                       .expects = until == 0,
+                       .status = SKY_PENDING,
+                       .tier = SKY_TIER_NONE};
     a->waiters = w;
-    a->waiter_count++;
+    a->expecting += w->expects;
+    atomic_fetch_add(&a->waiter_count, 1);
     r->refs++;
-    check_by(a, until < r->call.deadline_ns ? until : r->call.deadline_ns);
+    check_by(a, until != 0 && until < r->call.deadline_ns ? until : r->call.deadline_ns);
     return SKY_OK;
 }
 
-void sky__arrivals_stored(sky__arrivals *a, const sky_key *key) {
-    for (sky__announcement *n; (n = find_announcement(a, key, NULL));) {
+static void waiter_end(sky__waiter *w, sky_status status, uint64_t bytes, uint8_t tier) {
+    w->status = status;
+    w->bytes = bytes;
+    w->tier = tier;
+}
+
+uint32_t sky__arrivals_stored(sky__arrivals *a, const sky_key *key, uint64_t bytes, uint8_t tier) {
+    uint32_t stored = 0;
+    for (sky__announcement *n; (n = find_announcement(a, key, NULL)); stored++) {
         sky__announcer *by = n->announcer;
         forget_announcement(a, n);
         drop_announcer_if_idle(a, by);
     }
     for (sky__waiter *w = a->waiters; w; w = w->next)
         if (w->status == SKY_PENDING && sky_key_equal(key_of(w), key))
-            w->status = SKY_OK;
+            waiter_end(w, SKY_OK, bytes, tier);
+    a->check_now = true;
+    return stored;
+}
+
+void sky__arrivals_found(sky__arrivals *a, const sky__request *r, size_t item, sky_status status,
+                         uint64_t bytes, uint8_t tier, sky_time now) {
+    sky__waiter *w = a->waiters;
+    while (w && (w->request != r || w->item != item))
+        w = w->next;
+    if (!w || w->status != SKY_PENDING ||
+        (status != SKY_OK && announced_until(a, key_of(w), now) != 0))
+        return;
+    waiter_end(w, status, bytes, tier);
     a->check_now = true;
 }
 
@@ -233,9 +270,9 @@ static sky_status state_of(sky__arrivals *a, const sky__waiter *w, sky_time now)
     if (now >= r->call.deadline_ns)
         return SKY_E_DEADLINE;
     sky_time until = announced_until(a, key_of(w), now);
-    if (until == 0)
+    if (until == 0 && !w->expects)
         return SKY_MISS;
-    check_by(a, until < r->call.deadline_ns ? until : r->call.deadline_ns);
+    check_by(a, until != 0 && until < r->call.deadline_ns ? until : r->call.deadline_ns);
     return SKY_PENDING;
 }
 
@@ -252,7 +289,8 @@ sky__waiter *sky__arrivals_take_over(sky__arrivals *a, sky_time now) {
             continue;
         }
         *link = w->next;
-        a->waiter_count--;
+        a->expecting -= w->expects;
+        atomic_fetch_sub(&a->waiter_count, 1);
         w->next = over;
         over = w;
     }

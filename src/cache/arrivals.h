@@ -1,18 +1,18 @@
 /* Keys on their way: who announced them, and who waits for them.
  *
  *   ANNOUNCE ──► owner ──► key, until          AWAIT ──► announced? ── no ──► look into the tiers
- *                           │                              │ yes
- *                           ▼                              ▼
- *   a put of the key ends: the announcements go,        waiter ──► SKY_OK
- *   WITHDRAW, the owner is gone, time is up:            waiter ──► SKY_MISS
+ *                           │                              │ yes           EXPECT ──┐
+ *                           ▼                              ▼                        ▼
+ *   a put of the key ends: the announcements go,        waiter ──► SKY_OK    waiter that expects
+ *   a tier has it (they are asked meanwhile):           waiter ──► SKY_OK           │ ANNOUNCE
+ *   WITHDRAW, the owner is gone, time is up:            waiter ──► SKY_MISS  ◄───────┘ a waiter
  *   its deadline, a cancel:                             waiter ──► SKY_E_DEADLINE, SKY_E_CANCELLED
  *
- * A key whose put ended since it was announced is not announced any more. So whoever finds it
- * announced waits, and nothing is lost between a look and the wait. One that was stored before it
- * was announced is found where memory is the nearest tier; others wait.
+ * Whoever waits stands in the table before any tier is asked. So a put that ends meanwhile is not
+ * missed, whichever tier takes it.
  *
- * Concurrency: the cache's mutex guards all of it, but for `count`, which lets a put pass without
- * the mutex while nothing is announced. Waiters end without the mutex. */
+ * Concurrency: the cache's mutex guards all of it, but for the two counts, which let a put pass
+ * without the mutex while nothing is announced and nobody waits. Waiters end without the mutex. */
 #ifndef SKY_CACHE_ARRIVALS_H
 #define SKY_CACHE_ARRIVALS_H
 
@@ -34,11 +34,12 @@ typedef struct {
     sky_hash_key hash_key;       /* by chance: who announces must not choose the bucket */
     sky__announcer *announcers;
     sky__waiter *waiters;
-    uint32_t waiter_count;
-    _Atomic uint32_t count; /* announcements */
-    sky_time sweep_at;      /* what lapsed is not looked for before */
-    bool check_now;         /* waiters may have to end */
-    sky_time check_at;      /* … and not before, otherwise */
+    uint32_t expecting;            /* waiters whose key nobody has announced */
+    _Atomic uint32_t waiter_count; /* atomic, as the count of announcements, for puts to read */
+    _Atomic uint32_t count;        /* announcements */
+    sky_time sweep_at;             /* what lapsed is not looked for before */
+    bool check_now;                /* waiters may have to end */
+    sky_time check_at;             /* … and not before, otherwise */
 } sky__arrivals;
 
 /* A new one is all zeros. Frees announcements; there are no waiters. */
@@ -51,20 +52,30 @@ sky_status sky__arrivals_announce(sky__arrivals *a, uint64_t owner, const sky_ke
 /* One that was not announced is fine. */
 void sky__arrivals_withdraw(sky__arrivals *a, uint64_t owner, const sky_key *key);
 void sky__arrivals_withdraw_owner(sky__arrivals *a, uint64_t owner);
-/* Have item `item` of a request wait for its key, which takes a reference to the request.
+/* Have item `item` of a request wait for its key, which takes a reference to the request; expects:
+ * also if it is not announced yet.
  * Errors: SKY_MISS (it is not announced), SKY_E_BUSY (too many wait), SKY_E_NOMEM */
-sky_status sky__arrivals_wait(sky__arrivals *a, struct sky__request *r, size_t item, sky_time now);
+sky_status sky__arrivals_wait(sky__arrivals *a, struct sky__request *r, size_t item, bool expects,
+                              sky_time now);
 
 /* A waiter that is over, and how. */
 struct sky__waiter {
     sky__waiter *next;
     struct sky__request *request;
     uint32_t item;
+    bool expects;      /* nobody has announced its key yet */
     sky_status status; /* SKY_PENDING: it waits */
+    uint64_t bytes;    /* of what came */
+    uint8_t tier;      /* … and where it lies */
 };
 
-/* A put of the key ended: mark its waiters, and forget its announcements. With the mutex held. */
-void sky__arrivals_stored(sky__arrivals *a, const sky_key *key);
+/* A put of the key ended, into this tier: mark its waiters, and forget its announcements. How many
+ * these were. With the mutex held. */
+uint32_t sky__arrivals_stored(sky__arrivals *a, const sky_key *key, uint64_t bytes, uint8_t tier);
+/* A tier has what this item waits for, or (SKY_MISS and errors) no tier does that would know of
+ * more: one that is announced here goes on. Nothing when the wait is over. With the mutex held. */
+void sky__arrivals_found(sky__arrivals *a, const struct sky__request *r, size_t item,
+                         sky_status status, uint64_t bytes, uint8_t tier, sky_time now);
 /* Take out the waiters that are over. The caller ends their items and drops their requests, without
  * the mutex. With the mutex held. */
 sky__waiter *sky__arrivals_take_over(sky__arrivals *a, sky_time now);

@@ -1,6 +1,7 @@
 /* Proves, step by step in virtual time: what is announced is waited for until it is stored; a wait
- * ends when nobody is to put it any more, at its deadline and by a cancel; a tier that announces is
- * asked to wait itself; and announcements without end are refused and counted. */
+ * ends when nobody is to put it any more, at its deadline and by a cancel; who expects a key waits
+ * for its announcement too; what a tier below memory has is not waited for; a tier that announces
+ * is asked to wait itself; and announcements without end are refused and counted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -29,7 +30,8 @@ static int64_t world_wall_ms(const sky_clock *clock) {
     return ((const world *)clock)->now / 1000000;
 }
 
-static void open_world(world *w, bool far) {
+/* far: a tier behind memory, with these traits; NULL: none. */
+static void open_world_over(world *w, const uint32_t *far) {
     *w = (world){.clock = {world_now, world_wall_ms}, .now = sky_now()};
     sky_tier *tier;
     assert_int_equal(sky__cache_create(&w->clock, &w->cache), SKY_OK);
@@ -40,10 +42,15 @@ static void open_world(world *w, bool far) {
     if (far) {
         w->far = sky_scripted_open(1);
         tier = sky_scripted_tier(w->far);
-        tier->traits |= SKY_TIER_ANNOUNCES;
+        tier->traits |= *far;
         sky__cache_add(w->cache, tier);
     }
     assert_int_equal(sky__cache_start_stepped(w->cache), SKY_OK);
+}
+
+static void open_world(world *w, bool far) {
+    static const uint32_t announces = SKY_TIER_ANNOUNCES;
+    open_world_over(w, far ? &announces : NULL);
 }
 
 /* All that can be done now; when there is more. */
@@ -63,6 +70,7 @@ static void close_world(world *w) {
     step(w);
     assert_int_equal(metric(w, SKY_METRIC_CACHE_REQUESTS_ACTIVE), 0);
     assert_int_equal(metric(w, SKY_METRIC_CACHE_ANNOUNCED), 0);
+    assert_int_equal(metric(w, SKY_METRIC_CACHE_AWAITED), 0);
     sky__cache_abandon(w->cache);
 }
 
@@ -94,11 +102,19 @@ typedef struct {
     sky_batch batch;
 } waiter;
 
-static void await(world *w, waiter *a, uint64_t n, sky_time for_ns) {
+static void wait_by(world *w, sky_op op, waiter *a, uint64_t n, sky_time for_ns) {
     a->item = (sky_item){.key = sky_fixture_key(n)};
     const sky_call call = {.deadline_ns = w->now + for_ns};
-    assert_int_equal(sky_submit(w->cache, SKY_OP_AWAIT, &a->item, 1, &call, &a->batch), SKY_OK);
+    assert_int_equal(sky_submit(w->cache, op, &a->item, 1, &call, &a->batch), SKY_OK);
     step(w);
+}
+
+static void await(world *w, waiter *a, uint64_t n, sky_time for_ns) {
+    wait_by(w, SKY_OP_AWAIT, a, n, for_ns);
+}
+
+static void expect(world *w, waiter *a, uint64_t n, sky_time for_ns) {
+    wait_by(w, SKY_OP_EXPECT, a, n, for_ns);
 }
 
 /* How it ended; SKY_PENDING: it has not. */
@@ -159,6 +175,89 @@ static void what_memory_has_is_not_waited_for(void **state) {
     assert_int_equal(ended(&w, &coming), SKY_PENDING);
     sky_release_owner(w.cache, 7, NULL);
     assert_int_equal(ended(&w, &coming), SKY_MISS);
+    close_world(&w);
+}
+
+static void who_expects_a_key_waits_for_its_announcement(void **state) {
+    (void)state;
+    world w;
+    waiter comes, withdrawn, unannounced, late, cancelled, there;
+    open_world(&w, false);
+    put(&w, 6);
+    expect(&w, &there, 6, SKY_SECONDS(9));
+    assert_int_equal(ended(&w, &there), SKY_OK);
+    assert_int_equal(there.item.bytes, 100);
+    expect(&w, &comes, 1, SKY_SECONDS(9));
+    expect(&w, &withdrawn, 2, SKY_SECONDS(9));
+    expect(&w, &unannounced, 3, SKY_SECONDS(9)); /* is put all the same */
+    expect(&w, &late, 4, SKY_SECONDS(2));
+    expect(&w, &cancelled, 5, SKY_SECONDS(9));
+    assert_int_equal(metric(&w, SKY_METRIC_CACHE_AWAITED), 5);
+    sky_cancel(w.cache, cancelled.batch);
+    assert_int_equal(do_one(&w, SKY_OP_ANNOUNCE, 1, 7, 0), SKY_OK);
+    assert_int_equal(do_one(&w, SKY_OP_ANNOUNCE, 2, 7, 0), SKY_OK);
+    assert_int_equal(ended(&w, &comes), SKY_PENDING);
+    assert_int_equal(ended(&w, &withdrawn), SKY_PENDING);
+    assert_int_equal(do_one(&w, SKY_OP_WITHDRAW, 2, 7, 0), SKY_OK);
+    assert_int_equal(ended(&w, &withdrawn), SKY_MISS);
+    put(&w, 1);
+    put(&w, 3);
+    assert_int_equal(ended(&w, &comes), SKY_OK);
+    assert_int_equal(comes.item.bytes, 100);
+    assert_int_equal(comes.item.tier, 0);
+    assert_int_equal(ended(&w, &unannounced), SKY_OK);
+    assert_int_equal(metric(&w, SKY_METRIC_CACHE_ANNOUNCED_STORED), 1);
+    assert_int_equal(ended(&w, &late), SKY_PENDING);
+    w.now += SKY_SECONDS(2);
+    assert_int_equal(ended(&w, &late), SKY_E_DEADLINE);
+    close_world(&w);
+}
+
+/* Announced and lapsed, or put, while nobody looked: the wait ends as if it had been seen. */
+static void an_announcement_that_was_short_is_seen(void **state) {
+    (void)state;
+    world w;
+    waiter a;
+    open_world(&w, false);
+    expect(&w, &a, 1, SKY_SECONDS(9));
+    assert_int_equal(do_one(&w, SKY_OP_ANNOUNCE, 1, 7, 1), SKY_OK);
+    assert_int_equal(step(&w), w.now + SKY_SECONDS(1));
+    w.now += SKY_SECONDS(1);
+    assert_int_equal(ended(&w, &a), SKY_MISS);
+    assert_int_equal(do_one(&w, SKY_OP_WITHDRAW, 1, 7, 0), SKY_OK);
+    close_world(&w);
+}
+
+/* It is asked while the wait is under way, and says where it lies. */
+static void what_a_tier_below_memory_has_is_not_waited_for(void **state) {
+    (void)state;
+    static const uint32_t plain = 0;
+    world w;
+    waiter there, coming, expected;
+    open_world_over(&w, &plain);
+    sky_scripted_plant(w.far, sky_fixture_key(1), "seven", 7);
+    sky_scripted_plant(w.far, sky_fixture_key(3), "seven", 7);
+    assert_int_equal(do_one(&w, SKY_OP_ANNOUNCE, 1, 7, 0), SKY_OK);
+    assert_int_equal(do_one(&w, SKY_OP_ANNOUNCE, 2, 7, 0), SKY_OK);
+    await(&w, &there, 1, SKY_SECONDS(9));
+    await(&w, &coming, 2, SKY_SECONDS(9));
+    expect(&w, &expected, 3, SKY_SECONDS(9));
+    assert_int_equal(ended(&w, &there), SKY_OK);
+    assert_int_equal(there.item.tier, 1);
+    assert_int_equal(there.item.bytes, 7);
+    assert_int_equal(ended(&w, &expected), SKY_OK);
+    assert_int_equal(expected.item.tier, 1);
+    assert_int_equal(ended(&w, &coming), SKY_PENDING);
+    put(&w, 2);
+    assert_int_equal(ended(&w, &coming), SKY_OK);
+    sky_scripted_hold(w.far, true); /* one that is slow holds no wait up */
+    assert_int_equal(do_one(&w, SKY_OP_ANNOUNCE, 4, 7, 0), SKY_OK);
+    await(&w, &coming, 4, SKY_SECONDS(9));
+    put(&w, 4);
+    assert_int_equal(ended(&w, &coming), SKY_OK);
+    assert_int_equal(coming.item.tier, 0);
+    sky_scripted_hold(w.far, false);
+    sky_release_owner(w.cache, 7, NULL);
     close_world(&w);
 }
 
@@ -253,6 +352,32 @@ static void a_tier_that_announces_is_told_and_asked(void **state) {
     close_world(&w);
 }
 
+/* Who expects a key has such a tier wait, and waits here too; what ends first ends both. */
+static void a_tier_that_announces_expects_too(void **state) {
+    (void)state;
+    world w;
+    waiter here, there, nobody, gone;
+    open_world(&w, true);
+    sky_scripted_hold(w.far, true);
+    expect(&w, &here, 1, SKY_SECONDS(9));
+    expect(&w, &there, 2, SKY_SECONDS(9));
+    expect(&w, &nobody, 3, SKY_SECONDS(9));
+    assert_int_equal(sky_scripted_count(w.far, SKY_OP_EXPECT), 3);
+    put(&w, 1);
+    assert_int_equal(ended(&w, &here), SKY_OK);
+    assert_int_equal(here.item.tier, 0);
+    assert_int_equal(ended(&w, &there), SKY_PENDING);
+    sky_scripted_plant(w.far, sky_fixture_key(2), "seven", 7);
+    sky_scripted_hold(w.far, false); /* what is held is answered */
+    assert_int_equal(ended(&w, &there), SKY_OK);
+    assert_int_equal(there.item.tier, 1);
+    assert_int_equal(ended(&w, &nobody), SKY_MISS); /* who announced it there is gone */
+    sky_scripted_say(w.far, SKY_E_IO);
+    expect(&w, &gone, 4, SKY_SECONDS(9)); /* so is the host */
+    assert_int_equal(ended(&w, &gone), SKY_E_IO);
+    close_world(&w);
+}
+
 /* Waiting takes no place from reads at the tier, and says nothing against it. */
 static void many_waits_hold_nothing_up(void **state) {
     (void)state;
@@ -264,7 +389,7 @@ static void many_waits_hold_nothing_up(void **state) {
     for (uint64_t i = 0; i < WAITS; i++)
         await(&w, &waits[i], 100 + i, SKY_SECONDS(9000));
     size_t at_tier = sky_scripted_count(w.far, SKY_OP_AWAIT);
-    assert_true(at_tier > 0 && at_tier < 32); /* frames that a client has at a host */
+    assert_true(at_tier >= 64 && at_tier < 96); /* frames that a client has at a host */
     sky_item item = {.key = sky_fixture_key(1)};
     sky_batch batch;
     assert_int_equal(sky_submit(w.cache, SKY_OP_HAS, &item, 1, NULL, &batch), SKY_OK);
@@ -381,11 +506,15 @@ int main(void) {
         cmocka_unit_test(what_nobody_announced_is_not_waited_for),
         cmocka_unit_test(a_put_ends_the_wait_of_all),
         cmocka_unit_test(what_memory_has_is_not_waited_for),
+        cmocka_unit_test(who_expects_a_key_waits_for_its_announcement),
+        cmocka_unit_test(an_announcement_that_was_short_is_seen),
+        cmocka_unit_test(what_a_tier_below_memory_has_is_not_waited_for),
         cmocka_unit_test(the_wait_ends_when_nobody_is_to_put_it),
         cmocka_unit_test(time_ends_announcements_and_waits),
         cmocka_unit_test(a_cancelled_wait_leaves_nothing),
         cmocka_unit_test(a_close_ends_who_waits),
         cmocka_unit_test(a_tier_that_announces_is_told_and_asked),
+        cmocka_unit_test(a_tier_that_announces_expects_too),
         cmocka_unit_test(many_waits_hold_nothing_up),
         cmocka_unit_test(announcements_are_bounded),
         cmocka_unit_test(what_lapsed_makes_room_for_others),

@@ -55,6 +55,7 @@ static sky_cache_counts read_cache(sky_cache *c, uint64_t near_hits) {
     counts.private_bytes = c->private_bytes;
     counts.leases = sky_leases_count(c->leases);
     counts.announced = atomic_load(&c->arrivals.count);
+    counts.awaited = atomic_load(&c->arrivals.waiter_count);
     for (const sky__request *r = c->requests; r; r = r->next)
         counts.requests_active++;
     sky_mutex_unlock(&c->mutex);

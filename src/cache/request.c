@@ -36,14 +36,14 @@ static sky_status check_condition(const sky_cache *c, sky_op op, const sky_item 
 static sky_status check_call(const sky_cache *c, sky_op op, const sky_item *items,
                              size_t item_count, const sky_call *call) {
     if (!items || item_count < 1 || item_count > SKY_BATCH_ITEMS_MAX || op < SKY_OP_HAS ||
-        op > SKY_OP_WITHDRAW || takes_no_tier(c, call))
+        op > SKY_OP_EXPECT || takes_no_tier(c, call))
         return SKY_E_PARAM;
     if (call->coding > SKY_CODINGS_MAX || call->wanted > SKY_CODINGS_MAX)
         return SKY_E_PARAM;
     for (size_t i = 0; i < item_count; i++)
         if (!is_sound(op, &items[i]))
             return SKY_E_PARAM;
-    if (op == SKY_OP_AWAIT && call->deadline_ns == 0)
+    if ((op == SKY_OP_AWAIT || op == SKY_OP_EXPECT) && call->deadline_ns == 0)
         return SKY_E_PARAM;
     if (call->event_fd > 0 && !sky_event_valid(call->event_fd))
         return SKY_E_PARAM;
@@ -55,7 +55,7 @@ static const sky__way *way_of(sky_op op, const sky_call *call) {
         return &sky__way_put;
     if (op == SKY_OP_ANNOUNCE || op == SKY_OP_WITHDRAW)
         return &sky__way_announce;
-    if (op == SKY_OP_AWAIT)
+    if (op == SKY_OP_AWAIT || op == SKY_OP_EXPECT)
         return &sky__way_await;
     bool all = op == SKY_OP_REMOVE || op == SKY_OP_PIN || op == SKY_OP_UNPIN ||
                (op == SKY_OP_PREFETCH && call->at_ms);

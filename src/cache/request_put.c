@@ -67,7 +67,7 @@ static void put_finish(sky_cache *c, sky__request *r, size_t i) {
         count_refusals(c, p);
     sky__item_finish(c, r, i, ok ? SKY_OK : p->verdict, p->bytes, p->tier);
     if (ok)
-        sky__arrivals_note_put(c, &r->items[i].key);
+        sky__arrivals_note_put(c, &r->items[i].key, p->bytes, p->tier);
 }
 
 /* Ask each of these tiers for something about the item's key. */

@@ -260,6 +260,22 @@ bool sky__sub_group_send(sky_cache *c, sky__request *r, sky__sub_group *l) {
     return true;
 }
 
+static bool is_about(const sky__sub *sub, const sky__request *r, size_t i) {
+    const sky__part *p = (const sky__part *)sub;
+    return sub->done == part_done && p->request == r && sub->op == r->op && sub->item_count == 1 &&
+           p->origin[0] == i;
+}
+
+void sky__request_call_back(sky_cache *c, const sky__request *r, size_t i) {
+    for (size_t t = 0; t < c->slot_count; t++) {
+        sky__sub *const lists[] = {c->slots[t].waiting.first, c->slots[t].active.first};
+        for (size_t l = 0; l < 2; l++)
+            for (sky__sub *sub = lists[l]; sub; sub = sub->next)
+                if (is_about(sub, r, i))
+                    sky__slot_give_up(c, sub);
+    }
+}
+
 bool sky__request_send_item(sky_cache *c, sky__request *r, uint8_t tiers, sky_op op, size_t i,
                             const sky_item *other) {
     const uint32_t origin = (uint32_t)i;

@@ -24,6 +24,7 @@ typedef enum {
     SKY__FIRST,   /* put of a block: the nearest tier that takes it, one after the other */
     SKY__REVOKE,  /* put: tiers drop what they have of the key */
     SKY__REFUSED, /* announce: here already */
+    SKY__WAITS,   /* await: here, while tiers are asked */
     SKY__STORE,   /* pin: tiers that outlive the process are given what only others have */
 } sky__phase;
 
@@ -95,7 +96,7 @@ sky_status sky__request_create(sky_op op, const sky_item *items, size_t item_cou
 /* As it begins and ends in a trace. */
 sky_trace_event sky__request_event(const sky__request *r, const sky_key *key);
 /* A put of the key has ended well: whoever awaits it is answered. Without the mutex. */
-void sky__arrivals_note_put(sky_cache *c, const sky_key *key);
+void sky__arrivals_note_put(sky_cache *c, const sky_key *key, uint64_t bytes, uint8_t tier);
 
 /* Without the mutex. */
 void sky__request_drop(sky_cache *c, sky__request *r);
@@ -139,6 +140,9 @@ bool sky__sub_group_send(sky_cache *c, sky__request *r, sky__sub_group *l);
 /* One item to each of `tiers` (bits). As sky__sub_group_send. */
 bool sky__request_send_item(sky_cache *c, sky__request *r, uint8_t tiers, sky_op op, size_t i,
                             const sky_item *other);
+/* Call back what tiers are asked about this item alone, with the request's own operation: the
+ * answer came another way. With the mutex held. */
+void sky__request_call_back(sky_cache *c, const sky__request *r, size_t i);
 /* End items for want of memory. */
 void sky__request_finish_no_memory(sky_cache *c, sky__request *r, const uint32_t *items,
                                    size_t count);

@@ -5,7 +5,7 @@
 
 #define ACTIVE_MAX            64              /* at one tier, for callers */
 #define BACKGROUND_ACTIVE_MAX 4               /* at one tier, for everything else */
-#define AWAITS_ACTIVE_MAX     16              /* of its clients' frames, which hold 32 at once */
+#define AWAITS_ACTIVE_MAX     64              /* of the 96 frames that a client has at a host */
 #define TIMEOUT_NS            SKY_SECONDS(60) /* with a tier, when the caller set no deadline */
 #define FAILURES_MAX          3
 #define BACKOFF_MIN_NS        SKY_SECONDS(1)
@@ -19,9 +19,9 @@
 #define NEAR_TIMED      256
 
 const char *sky__op_name(sky_op op) {
-    static const char *const arrivals[] = {"announce", "await", "withdraw"};
-    return op >= SKY_OP_ANNOUNCE && op <= SKY_OP_WITHDRAW ? arrivals[op - SKY_OP_ANNOUNCE]
-                                                          : sky_metric_label_value("op", op);
+    static const char *const arrivals[] = {"announce", "await", "withdraw", "expect"};
+    return op >= SKY_OP_ANNOUNCE && op <= SKY_OP_EXPECT ? arrivals[op - SKY_OP_ANNOUNCE]
+                                                        : sky_metric_label_value("op", op);
 }
 
 /* ---- lists ---- */
@@ -83,7 +83,7 @@ void sky__slots_check(sky_cache *c) {
 
 /* It takes as long as another program computes, which says nothing of the tier. */
 static bool is_wait(const sky__sub *sub) {
-    return sub->op == SKY_OP_AWAIT;
+    return sub->op == SKY_OP_AWAIT || sub->op == SKY_OP_EXPECT;
 }
 
 /* A write for the background was queued before and is not over. Reads for a promotion bring nothing

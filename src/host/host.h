@@ -22,7 +22,7 @@
 #include "tier/shm/frame.h"
 
 #define SKY__HOST_TENANTS_MAX (1 + SKY_HOST_USERS_MAX)
-#define SKY__HOST_RUNS_MAX    64u            /* of a client, under way at once */
+#define SKY__HOST_RUNS_MAX    128u           /* of a client, under way at once */
 #define SKY__HOST_LEASES_MAX  16384u         /* of a client */
 #define SKY__HOST_LETTERS_MAX 512u           /* waiting for a client to read */
 #define SKY__HOST_PASSED_MAX  80u            /* of these with a descriptor: 64 segments, and some */

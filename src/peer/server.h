@@ -16,7 +16,7 @@
 #include "io/sync.h"
 #include "tier/peer/link.h"
 
-#define SKY__PEER_RUNS_MAX      64u             /* of a connection, until they are answered */
+#define SKY__PEER_RUNS_MAX      128u            /* of a connection, until they are answered */
 #define SKY__PEER_STRANGERS_MAX 32u             /* that have not shown a key yet */
 #define SKY__PEER_HELLO_NS      SKY_SECONDS(5)  /* until a connection has shown its key */
 #define SKY__PEER_STUCK_NS      SKY_SECONDS(30) /* without a byte in the middle of something */

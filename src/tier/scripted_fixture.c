@@ -41,8 +41,8 @@ struct sky_scripted {
     entry *entries;
     held *first;
     held *last;
-    size_t counts[SKY_OP_WITHDRAW + 1];
-    size_t spans[SKY_OP_WITHDRAW + 1];
+    size_t counts[SKY_OP_EXPECT + 1];
+    size_t spans[SKY_OP_EXPECT + 1];
     uint64_t puts;
 };
 

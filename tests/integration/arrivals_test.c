@@ -1,7 +1,8 @@
 /* Proves, with processes of their own, over a host's socket and over TCP: blocks that one program
- * announces come to another as they are put; the wait ends when the first is killed, and at its
- * deadline while it stands still; who is killed while it waits leaves nothing; many wait at once;
- * and who announces without end is refused, and holds nobody up. */
+ * announces come to another as they are put; the wait ends when the first is killed, when the host
+ * is, and at its deadline while the first stands still; who is killed while it waits leaves
+ * nothing; 64 streams go at once, of which those that stand still hold no other up; who does not
+ * read costs the host no memory; and who announces without end is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,11 +19,17 @@
 
 #include <skymem/skymem.h>
 
-#define PATIENCE   SKY_SECONDS(60)
-#define BYTES      100000u
-#define BLOCKS     8u
-#define MANY       40u
-#define MANY_FIRST 1000u
+#define PATIENCE      SKY_SECONDS(60)
+#define BYTES         100000u
+#define BLOCKS        8u
+#define MANY          80u
+#define MANY_FIRST    1000u
+#define STREAMS       64u /* block b of stream s has key STREAMS_FIRST + b * STREAMS + s */
+#define STREAMS_FIRST 100000u
+#define LONG_BLOCKS   32u /* of each stream: more than the host's memory holds */
+#define HOST_KIB_MOST (192u * 1024)
+_Static_assert((uint64_t)STREAMS *LONG_BLOCKS *BYTES > HOST_KIB_MOST * 1024u,
+               "what is pushed would not fit into what the host may take");
 
 static sky_key key_of(uint64_t n) {
     sky_key key = {{0x77}};
@@ -214,7 +221,8 @@ static int open_world(void **state) {
 static int close_world(void **state) {
     world *w = *state;
     sky_cache_close(w->cache);
-    end(&w->host);
+    if (w->host.pid > 0)
+        end(&w->host);
     unlink(w->path);
     return 0;
 }
@@ -310,7 +318,7 @@ static void many_wait_at_once(void **state) {
     world *w = *state;
     static sky_item items[MANY];
     sky_batch batches[MANY];
-    process p = start_producer(w, "1000", "40");
+    process p = start_producer(w, "1000", "80");
     for (size_t i = 0; i < MANY; i++)
         batches[i] = await(w, &items[i], MANY_FIRST + i, PATIENCE);
     for (size_t i = 0; i < MANY; i++)
@@ -320,6 +328,116 @@ static void many_wait_at_once(void **state) {
         assert_true(is_right(w->cache, MANY_FIRST + i));
     }
     end(&p);
+}
+
+static uint64_t stream_key(size_t stream, size_t block) {
+    return STREAMS_FIRST + block * STREAMS + stream;
+}
+
+/* One waits for the first block of its stream, and all others for the last of theirs. */
+static void many_streams_go_at_once(void **state) {
+    world *w = *state;
+    static sky_item items[STREAMS];
+    sky_batch batches[STREAMS];
+    process p = start_producer(w, "100000", "512");
+    for (size_t s = 1; s < STREAMS; s++)
+        batches[s] = await(w, &items[s], stream_key(s, BLOCKS - 1), PATIENCE);
+    for (size_t b = 0; b < BLOCKS - 1; b++) {
+        batches[0] = await(w, &items[0], stream_key(0, b), PATIENCE);
+        for (size_t s = 0; s < STREAMS; s++)
+            next(&p);
+        assert_int_equal(ended(w, &items[0], batches[0]), SKY_OK);
+        assert_int_equal(items[0].bytes, BYTES);
+        assert_true(is_right(w->cache, stream_key(0, b)));
+    }
+    for (size_t s = 1; s < STREAMS; s++)
+        assert_int_equal(sky_wait(w->cache, batches[s], 1), SKY_E_DEADLINE); /* it waits still */
+    for (size_t s = 0; s < STREAMS; s++)
+        next(&p);
+    for (size_t s = 1; s < STREAMS; s++) {
+        assert_int_equal(ended(w, &items[s], batches[s]), SKY_OK);
+        for (size_t b = 0; b < BLOCKS; b++)
+            assert_true(is_right(w->cache, stream_key(s, b)));
+    }
+    end(&p);
+}
+
+/* The most memory that a process ever had, in KiB. */
+static unsigned long memory_most(pid_t pid) {
+    char path[64], line[256];
+    unsigned long kib = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    FILE *status = fopen(path, "re");
+    assert_non_null(status);
+    while (fgets(line, sizeof line, status))
+        (void)sscanf(line, "VmHWM: %lu kB", &kib);
+    fclose(status);
+    assert_true(kib > 0);
+    return kib;
+}
+
+/* 64 prompts are pushed while one that awaits some of them stands still. */
+static void who_does_not_read_costs_the_host_nothing(void **state) {
+    world *w = *state;
+    process c = start("consumer", w->host.line, "", "");
+    assert_int_equal(kill(c.pid, SIGSTOP), 0);
+    process p = start_producer(w, "0", "8");
+    process all = start_producer(w, "100000", "2048");
+    for (size_t n = 0; n < BLOCKS; n++)
+        next(&p);
+    for (size_t n = 0; n < STREAMS * LONG_BLOCKS; n++)
+        next(&all);
+    assert_non_null(fgets(all.line, sizeof all.line, all.out)); /* it has put them all */
+    assert_string_equal(all.line, "over\n");
+    assert_true(is_right(w->cache, stream_key(STREAMS - 1, LONG_BLOCKS - 1)));
+    assert_true(memory_most(w->host.pid) < HOST_KIB_MOST);
+    end(&all);
+    end(&p);
+    end(&c);
+}
+
+/* Asked before and after the announcement; the next host serves as the one before. */
+static void a_host_that_is_killed_ends_the_wait(void **state) {
+    world *w = *state;
+    process p = start_producer(w, "0", "8");
+    sky_item item, early = {.key = key_of(1000)};
+    sky_batch batch = await(w, &item, 1, PATIENCE), expects;
+    const sky_call call = {.deadline_ns = sky_now() + PATIENCE};
+    assert_int_equal(sky_submit(w->cache, SKY_OP_EXPECT, &early, 1, &call, &expects), SKY_OK);
+    assert_int_equal(sky_wait(w->cache, expects, sky_now() + SKY_MS(100)), SKY_E_DEADLINE);
+    end(&w->host);
+    w->host.pid = 0;
+    assert_int_equal(ended(w, &item, batch), SKY_E_IO);
+    assert_int_equal(ended(w, &early, expects), SKY_E_IO);
+    end(&p);
+    if (w->tcp)
+        return; /* the next has another port */
+    w->host = start("host", w->path, "", "");
+    p = start_producer(w, "0", "8");
+    batch = await(w, &item, 1, PATIENCE);
+    next(&p);
+    next(&p);
+    assert_int_equal(ended(w, &item, batch), SKY_OK);
+    assert_true(is_right(w->cache, 1));
+    end(&p);
+}
+
+/* Who asks first is answered when somebody announced the block and put it, or ended. */
+static void who_asks_first_waits(void **state) {
+    world *w = *state;
+    sky_item comes = {.key = key_of(0)}, lost = {.key = key_of(7)};
+    sky_batch first, second;
+    const sky_call call = {.deadline_ns = sky_now() + PATIENCE};
+    assert_int_equal(sky_submit(w->cache, SKY_OP_EXPECT, &comes, 1, &call, &first), SKY_OK);
+    assert_int_equal(sky_submit(w->cache, SKY_OP_EXPECT, &lost, 1, &call, &second), SKY_OK);
+    assert_int_equal(sky_wait(w->cache, first, sky_now() + SKY_MS(100)), SKY_E_DEADLINE);
+    process p = start_producer(w, "0", "8");
+    next(&p);
+    assert_int_equal(ended(w, &comes, first), SKY_OK);
+    assert_int_equal(comes.bytes, BYTES);
+    assert_int_equal(sky_wait(w->cache, second, 1), SKY_E_DEADLINE);
+    end(&p);
+    assert_int_equal(ended(w, &lost, second), SKY_MISS);
 }
 
 static void who_announces_without_end_is_refused(void **state) {
@@ -367,6 +485,9 @@ int main(int argc, char **argv) {
     OVER(world, blocks_come_as_they_are_put), OVER(world, a_killed_producer_ends_the_wait),        \
         OVER(world, a_producer_that_stands_still_costs_the_deadline),                              \
         OVER(world, a_killed_consumer_leaves_nothing), OVER(world, many_wait_at_once),             \
+        OVER(world, who_asks_first_waits), OVER(world, many_streams_go_at_once),                   \
+        OVER(world, who_does_not_read_costs_the_host_nothing),                                     \
+        OVER(world, a_host_that_is_killed_ends_the_wait),                                          \
         OVER(world, who_announces_without_end_is_refused)
     const struct CMUnitTest tests[] = {ALL(shm), ALL(tcp)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -125,7 +125,7 @@ static uint32_t head_word(const sky_peer_frame *f) {
 static void set_head_word(sky_peer_frame *f, uint32_t word, sky_reader *r) {
     if (f->kind == SKY_PEER_RUN) {
         f->op = (sky_op)word;
-        sky__fail_unless(r, word <= SKY_OP_WITHDRAW && word != SKY_OP_LEASE);
+        sky__fail_unless(r, word <= SKY_OP_EXPECT && word != SKY_OP_LEASE);
     } else if (f->kind == SKY_PEER_ASK || f->kind == SKY_PEER_TOLD) {
         f->question = (sky_peer_question)word;
         sky__fail_unless(r, word >= SKY_PEER_LIST && word <= SKY_PEER_STAT);

@@ -276,11 +276,12 @@ static void answer_result(sky__peer *p, const sky__peer_flight *f, uint32_t n,
     sky_answer a = {.status = r->status};
     if (r->status == SKY_OK && op == SKY_OP_PUT) {
         a.bytes = f->bytes[n];
-    } else if (r->status == SKY_OK && (op == SKY_OP_HAS || op == SKY_OP_GET)) {
+    } else if (r->status == SKY_OK && (op == SKY_OP_HAS || op == SKY_OP_GET || op == SKY_OP_AWAIT ||
+                                       op == SKY_OP_EXPECT)) {
         a.bytes = r->bytes;
         a.coding = r->coding;
         a.ttl_s = r->ttl_s;
-        a.pinned = op == SKY_OP_HAS && r->pinned;
+        a.pinned = op != SKY_OP_GET && r->pinned;
     }
     answer_item(p, f->job, f->origin[n], &a);
 }

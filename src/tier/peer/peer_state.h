@@ -18,7 +18,7 @@
 #include "tier/tier.h"
 
 #define SKY__PEER_LANES_MAX   8u
-#define SKY__PEER_FLIGHTS_MAX 32u /* frames under way on a lane; a host takes 64 */
+#define SKY__PEER_FLIGHTS_MAX 96u /* frames under way on a lane; a host takes 128 */
 #define SKY__PEER_CONNECT_NS  SKY_SECONDS(5)
 #define SKY__PEER_OTHERS_NS   SKY_SECONDS(1) /* opening: for so long once one of several answered */
 #define SKY__PEER_SILENT_NS   SKY_SECONDS(5) /* one of several that says nothing so long is down */

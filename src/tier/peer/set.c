@@ -11,8 +11,9 @@
  *                                                          not reached
  *   has,          at all                                   –
  *   prefetch
- *   remove,       at all that are not read-only            –
- *   pin, unpin
+ *   remove, pin,  at all that are not read-only; of an     –
+ *   announce,     await the first that has it ends it
+ *   await, …
  *
  * A host that is down is passed over, and sought on its own lane's thread meanwhile. What the
  * others do not have is then SKY_E_UNAVAILABLE, as that host may have it. All of a request is
@@ -162,6 +163,11 @@ static bool is_final(sky_op op, sky_status status) {
     return status == SKY_OK || status == SKY_E_PARAM || status == SKY_E_DST_SMALL;
 }
 
+/* One host's answer may be that of all. */
+static bool ends_early(sky_op op) {
+    return op == SKY_OP_GET || op == SKY_OP_PUT || op == SKY_OP_AWAIT || op == SKY_OP_EXPECT;
+}
+
 void sky__peer_set_note(sky__peer *p, const sky__peer_job *j, uint32_t i, const sky_answer *a) {
     sky__peer_request *r = j->request;
     progress *w = &r->items[i];
@@ -175,8 +181,7 @@ void sky__peer_set_note(sky__peer *p, const sky__peer_job *j, uint32_t i, const 
         weigh(r, w, a);
     else
         w->has |= 1u << j->host;
-    if (j->op == r->op && (r->op == SKY_OP_GET || r->op == SKY_OP_PUT) &&
-        is_final(r->op, a->status)) {
+    if (j->op == r->op && ends_early(r->op) && !w->over && is_final(r->op, a->status)) {
         w->answer = *a;
         w->weight = 1;
         finish(r, i);

@@ -129,7 +129,7 @@ static void set_word(sky_shm_frame *f, uint32_t word, sky_reader *r) {
         return;
     case SKY_SHM_RUN:
         f->op = (sky_op)word;
-        sky__fail_unless(r, word <= SKY_OP_WITHDRAW && word != SKY_OP_GET);
+        sky__fail_unless(r, word <= SKY_OP_EXPECT && word != SKY_OP_GET);
         return;
     case SKY_SHM_SEGMENT:
     case SKY_SHM_RETIRED:

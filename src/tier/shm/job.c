@@ -287,7 +287,8 @@ static void take_result(sky__shm *t, const sky__shm_flight *f, uint32_t n,
     bool ok = r->status == SKY_OK;
     if (ok && f->job->op == SKY_OP_PUT) {
         a.bytes = f->bytes[n];
-    } else if (ok && f->job->op == SKY_OP_HAS) {
+    } else if (ok && (f->job->op == SKY_OP_HAS || f->job->op == SKY_OP_AWAIT ||
+                      f->job->op == SKY_OP_EXPECT)) {
         a.bytes = r->bytes;
         a.coding = r->coding;
         a.ttl_s = r->ttl_s;

@@ -11,7 +11,7 @@
 #include "tier/shm/place.h"
 #include "tier/tier.h"
 
-#define SKY__SHM_FLIGHTS_MAX 32u       /* frames under way; a host takes 64 of a client */
+#define SKY__SHM_FLIGHTS_MAX 96u       /* frames under way; a host takes 128 of a client */
 #define SKY__SHM_RETURN_NS   SKY_MS(2) /* a host keeps what was lent so much longer */
 
 typedef struct sky__shm_job {
