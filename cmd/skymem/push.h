@@ -21,13 +21,16 @@ int cli_push_compute(cli *c, cli_model *m, cli_push *p, const uint32_t *tokens, 
 
 /* How a wait for another process went. */
 typedef struct {
-    double ms;
-    uint32_t tokens; /* of so many leading ones the blocks are there */
+    sky_awaited came;
+    const char *ended; /* whole, gone, late, sooner; NULL: it did not wait */
 } cli_awaited;
 
-/* Wait as --wait-ms says, if it is given. Says why not all came, if somebody had announced it. */
-int cli_await_blocks(cli *c, sky_sequence *sequence, const uint32_t *tokens, size_t count,
-                     cli_awaited *out);
+/* Wait as --wait-ms says, if it is given. Says why not all came. */
+int cli_await_blocks(cli *c, const cli_store *store, sky_sequence *sequence, const uint32_t *tokens,
+                     size_t count, cli_awaited *out);
+/* Its members of a report, and its line of one for people. */
+void cli_awaited_json(const cli_awaited *a, const cli_store *store, json_t *to);
+void cli_awaited_note(const cli *c, const cli_awaited *a, const cli_store *store);
 
 #endif
 #endif

@@ -188,7 +188,8 @@ static int load(cli *c, answer *a, sky_time start) {
     a->lookup.verdict = SKY_VERDICT_MISS;
     if (cli_flag(c, "no-load"))
         return CLI_OK;
-    int code = cli_await_blocks(c, a->sequence, a->tokens, a->prompt_tokens, &a->awaited);
+    int code = cli_await_blocks(c, &a->store, a->sequence, a->tokens, a->prompt_tokens,
+                                &a->awaited);
     if (code != CLI_OK)
         return code;
     sky_time deadline = 0;
@@ -568,8 +569,7 @@ static int report_json(cli *c, const answer *a) {
     json_object_set_new(object, "calibrated", json_boolean(a->model.profile != NULL));
     json_object_set_new(object, "model_load_ms", json_real(a->model.load_ms));
     json_object_set_new(object, "tokenize_ms", json_real(a->tokenize_ms));
-    json_object_set_new(object, "wait_ms", json_real(a->awaited.ms));
-    json_object_set_new(object, "awaited_tokens", json_integer((json_int_t)a->awaited.tokens));
+    cli_awaited_json(&a->awaited, &a->store, object);
     json_object_set_new(object, "refusal", refusal ? json_string(refusal) : json_null());
     return cli_json_print(c, object);
 }
@@ -586,8 +586,7 @@ static void report_people(cli *c, const answer *a) {
         snprintf(meanwhile, sizeof meanwhile, " while %u others were computed",
                  a->lookup.computed_tokens);
     levels_text(a, levels, sizeof levels);
-    if (a->awaited.ms > 0)
-        cli_note(c, "waited %.0f ms for %u tokens", a->awaited.ms, a->awaited.tokens);
+    cli_awaited_note(c, &a->awaited, &a->store);
     if (cli_flag(c, "prefill-only")) {
         cli_note(c, "prefilled after %.0f ms: %zu of %zu token%s%s; %u block%s saved", a->total_ms,
                  loaded_tokens(a), a->prompt_tokens, cli_plural(a->prompt_tokens),
@@ -706,9 +705,12 @@ const cli_verb cli_verb_run = {
              .value = "N",
              .min = 1,
              .max = 600000,
-             .help = "wait for blocks that another process announced, as long as the next comes "
+             .help = "wait for blocks that another process computes, as long as the next comes "
                      "within N ms",
-             .detail = "Default: no waiting. What nobody announced is not waited for."},
+             .detail = "Default: no waiting. The wait ends sooner when the other process ends, and "
+                       "when computing the rest takes less time: by the rate that is kept of the "
+                       "model, and the pace of the blocks. With --load-only the latter is not "
+                       "asked. A prompt that nobody announced yet is waited for, too."},
             {.name = "keep-words",
              .kind = CLI_FLAG,
              .help = "keep the prompt's first words beside its blocks on disk, readable, for "
@@ -773,6 +775,10 @@ const cli_verb cli_verb_run = {
             {"tokenize_ms", "cutting the prompt into tokens, apart from ttft_ms"},
             {"wait_ms", "of ttft_ms: waiting for another process, with --wait-ms"},
             {"awaited_tokens", "of so many leading tokens the blocks were there after the wait"},
+            {"awaited_blocks", "of their blocks those that came meanwhile"},
+            {"awaited_bytes", "of these blocks"},
+            {"awaited_tiers", "where they lay, by the tier's name"},
+            {"wait_ended", "whole, gone (the other ended), late, sooner (computing is), or null"},
             {"refusal", "why this model is answered uncached, or null"},
             {NULL, NULL},
         },

@@ -262,17 +262,37 @@ SKY_API sky_status sky_sequence_push_end(sky_sequence *sequence, uint32_t *saved
 
 #define SKY_AWAIT_NS_MAX SKY_SECONDS(600)
 
-/* Wait until the whole blocks of a prompt that a load can use are stored, as long as somebody has
- * announced the next one and it comes within patience_ns of the one before. Where the nearest tier
- * is memory, blocks are brought there while the next are waited for. *stored_tokens: of so many
- * leading tokens the blocks are there; sky_sequence_load takes them, whatever the result is.
+/* Wait until the whole blocks of a prompt that a load can use are stored. The wait goes on as long
+ * as
+ *   - somebody has announced the next block, or may still announce the first that is missing;
+ *   - the next block comes within patience_ns of the one before;
+ *   - computing the rest is not sooner, by what the manager has measured of its engine (or was told
+ *     in sky_manager_options.engine_token_ns) and by the pace of what came. Where it knows nothing
+ *     of the engine, and with sky_manager_options.load_only, this does not count.
+ * Where the nearest tier is memory, blocks are brought there while the next are waited for.
+ * *stored_tokens: of so many leading tokens the blocks are there; sky_sequence_load takes them,
+ * whatever the result is. sky_sequence_awaited tells more.
  * Units:  patience_ns from 1 to SKY_AWAIT_NS_MAX
- * Errors: SKY_MISS (nobody is to put the next block: the announcer ended, or there never was one),
- *         SKY_E_DEADLINE (the next block did not come in time), SKY_E_CANCELLED, SKY_E_PARAM,
- *         SKY_E_NOMEM, SKY_E_BUSY (as sky_submit) */
+ * Errors: SKY_MISS (nobody is to put the next block: the announcer or the store ended),
+ *         SKY_E_DEADLINE (the next block did not come in time, or computing is sooner),
+ *         SKY_E_CANCELLED, SKY_E_PARAM, SKY_E_NOMEM, SKY_E_BUSY (as sky_submit) */
 SKY_API sky_status sky_sequence_await(sky_sequence *sequence, const uint32_t *tokens,
                                       size_t token_count, sky_time patience_ns,
                                       uint32_t *stored_tokens);
+
+/* What a wait came to. */
+typedef struct {
+    uint32_t stored_tokens;              /* as sky_sequence_await says */
+    uint32_t awaited_blocks;             /* of their blocks, those that came while it waited */
+    uint64_t bytes;                      /* of these blocks, as they are stored */
+    uint32_t tier_blocks[SKY_TIERS_MAX]; /* so many lay in each tier when they were found there */
+    sky_time waited_ns;
+    bool computing_is_sooner; /* which ended the wait */
+} sky_awaited;
+
+/* How the last sky_sequence_await of this sequence ended; all zeros before the first.
+ * Errors: SKY_E_PARAM (NULL) */
+SKY_API sky_status sky_sequence_awaited(const sky_sequence *sequence, sky_awaited *out);
 
 /* Give the request up, from any thread: the load or save under way ends SKY_E_CANCELLED soon, and
  * so does every later one. The sequence is then only to be closed. Others that waited for a block

@@ -8,7 +8,8 @@
  *   blocks_item  one item of a batch    load_paced.c   … by a deadline, or while it computes
  *                                       load_layers.c  … layer by layer; save_layers.c too
  *                                       save.c         rows of the engine → tiers
- *                                       push.c         … while it is computed, and awaiting that
+ *                                       push.c         … while it is computed
+ *                                       await.c        waiting for what another pushes
  *                                       save_levels.c  … that have a block, but not at each level
  *
  * A tier without a level may hold blocks that are coded, from a time when it had one. Such a block
@@ -100,6 +101,7 @@ struct sky_sequence {
     struct sky__layers *loading; /* layer by layer; NULL: not under way */
     struct sky__save *saving;
     struct sky__push *pushing;
+    sky_awaited awaited; /* as sky_sequence_awaited tells */
 };
 
 /* May a tier's value of this size be a block? One that is coded is smaller. */
@@ -169,6 +171,22 @@ void sky__layers_free(sky__layers *l);
 void sky__save_free(sky__save *s);
 typedef struct sky__push sky__push;
 void sky__push_free(sky__push *p);
+
+/* ---- push.c and await.c ---- */
+
+/* Whole blocks of so many tokens, as many as a batch takes at most. */
+uint32_t sky__whole_blocks(const sky_sequence *q, size_t token_count);
+
+/* How blocks came that were waited for. */
+typedef struct {
+    sky_time first_at; /* the first of them */
+    sky_time last_at;  /* the last, or when the wait began */
+    uint32_t blocks;
+} sky__arrival_pace;
+
+/* Until when waiting for the blocks left is as good as computing them, if no other comes: 0: it is
+ * not now. block_ns: what the engine takes for one, 0: nobody knows; then it is SKY_TIME_NEVER. */
+sky_time sky__await_until(const sky__arrival_pace *p, uint32_t left, sky_time block_ns);
 
 /* ---- load_shared.c ---- */
 

@@ -1,6 +1,7 @@
 /* Proves: what one sequence pushes while its engine computes comes to another that awaits it, block
  * by block, and the answer is the cold one; when the first gives up, stands still or never was, the
- * second ends its wait, and computes the rest. */
+ * second ends its wait, and computes the rest; and so it does when computing is sooner, by the rule
+ * of await.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +13,7 @@
 #include <skymem/metrics.h>
 
 #include "io/sync.h"
+#include "manager/blocks.h"
 #include "manager/world_fixture.h"
 #include "tier/tier_fixture.h"
 
@@ -62,6 +64,11 @@ static void *wait_body(void *unused) {
     waits.status = sky_sequence_await(consumer.sequence, consumer.prompt, TOKENS, waits.patience_ns,
                                       &waits.stored_tokens);
     return NULL;
+}
+
+static void until_some_wait(void) {
+    while (metric(SKY_METRIC_CACHE_AWAITED) == 0)
+        sky_poll(NULL, 0, sky_now() + SKY_MS(1));
 }
 
 static void wait_begin(sky_time patience_ns) {
@@ -129,6 +136,7 @@ static void a_cancelled_push_ends_the_wait(void **state) {
     open_both(made_up_layout(2, 0, 0));
     begin();
     wait_begin(LONG);
+    until_some_wait();
     compute(0, 320);
     sky_sequence_cancel(producer.sequence);
     assert_int_equal(sky_sequence_push(producer.sequence, 500), SKY_E_CANCELLED);
@@ -167,12 +175,13 @@ static void a_cancelled_wait_ends(void **state) {
     close_both();
 }
 
-static void what_nobody_announced_is_not_waited_for(void **state) {
+static void what_nobody_announces_costs_the_patience(void **state) {
     (void)state;
     uint32_t stored = 77;
     open_both(made_up_layout(2, 0, 0));
-    assert_int_equal(sky_sequence_await(consumer.sequence, consumer.prompt, TOKENS, LONG, &stored),
-                     SKY_MISS);
+    assert_int_equal(
+        sky_sequence_await(consumer.sequence, consumer.prompt, TOKENS, SKY_MS(20), &stored),
+        SKY_E_DEADLINE);
     assert_int_equal(stored, 0);
     begin();
     compute(0, TOKENS);
@@ -180,6 +189,106 @@ static void what_nobody_announced_is_not_waited_for(void **state) {
     assert_int_equal(sky_sequence_await(consumer.sequence, consumer.prompt, TOKENS, LONG, &stored),
                      SKY_OK);
     assert_int_equal(stored, (TOKENS - 1) / BLOCK_TOKENS * BLOCK_TOKENS);
+    close_both();
+}
+
+static void who_asks_first_waits_for_the_announcement(void **state) {
+    (void)state;
+    open_both(made_up_layout(2, 0, 0));
+    wait_begin(LONG);
+    until_some_wait();
+    begin();
+    compute(0, TOKENS);
+    assert_int_equal(sky_sequence_push_end(producer.sequence, NULL, NULL), SKY_OK);
+    wait_end(SKY_OK, (TOKENS - 1) / BLOCK_TOKENS * BLOCK_TOKENS);
+    assert_int_equal(metric(SKY_METRIC_CACHE_AWAITED), 0);
+    close_both();
+}
+
+/* Of a producer that is gone before it pushed anything nothing is waited for longer. */
+static void who_asks_first_sees_a_withdrawal(void **state) {
+    (void)state;
+    open_both(made_up_layout(2, 0, 0));
+    wait_begin(LONG);
+    until_some_wait();
+    begin();
+    assert_int_equal(sky_sequence_push_end(producer.sequence, NULL, NULL), SKY_OK);
+    wait_end(SKY_MISS, 0);
+    close_both();
+}
+
+static void the_rule_ends_a_wait(void **state) {
+    (void)state;
+    const sky__arrival_pace none = {.last_at = 1000}, one = {500, 1000, 1};
+    const sky__arrival_pace some = {.first_at = 1000, .last_at = 1900, .blocks = 10}; /* 100 each */
+    assert_int_equal(sky__await_until(&some, 5, 0), SKY_TIME_NEVER);
+    assert_int_equal(sky__await_until(&none, 5, 40), 1000 + 5 * 40);
+    assert_int_equal(sky__await_until(&one, 5, 40), 1000 + 5 * 40);
+    assert_int_equal(sky__await_until(&some, 5, 99), 0); /* it computes faster than they come */
+    assert_int_equal(sky__await_until(&some, 5, 100), 1900 + 5 * 100 + 5 * 100);
+    assert_int_equal(sky__await_until(&some, 5, 300), 1900 + 5 * 100 + 5 * 300);
+}
+
+static void an_engine_that_is_sooner_does_not_wait(void **state) {
+    (void)state;
+    const sky_manager_options fast = {.block_tokens = BLOCK_TOKENS, .engine_token_ns = 1};
+    sky_awaited awaited;
+    open_both(made_up_layout(2, 0, 0));
+    world_renew(&consumer, &fast);
+    begin();
+    compute(0, 320);
+    wait_begin(LONG);
+    wait_end(SKY_E_DEADLINE, 320);
+    assert_int_equal(sky_sequence_awaited(consumer.sequence, &awaited), SKY_OK);
+    assert_true(awaited.computing_is_sooner);
+    assert_int_equal(awaited.awaited_blocks, 0);
+    assert_int_equal(sky_sequence_push_end(producer.sequence, NULL, NULL), SKY_OK);
+    close_both();
+}
+
+static void an_engine_that_is_slower_waits_on(void **state) {
+    (void)state;
+    const sky_manager_options slow = {.block_tokens = BLOCK_TOKENS,
+                                      .engine_token_ns = (uint32_t)SKY_SECONDS(1)};
+    sky_awaited awaited;
+    open_both(made_up_layout(2, 0, 0));
+    world_renew(&consumer, &slow);
+    begin();
+    compute(0, 320);
+    wait_begin(LONG);
+    until_some_wait();
+    compute(320, TOKENS);
+    assert_int_equal(sky_sequence_push_end(producer.sequence, NULL, NULL), SKY_OK);
+    uint32_t whole = (TOKENS - 1) / BLOCK_TOKENS;
+    wait_end(SKY_OK, whole * BLOCK_TOKENS);
+    assert_int_equal(sky_sequence_awaited(consumer.sequence, &awaited), SKY_OK);
+    assert_false(awaited.computing_is_sooner);
+    assert_int_equal(awaited.awaited_blocks, whole - 10);
+    assert_int_equal(awaited.stored_tokens, whole * BLOCK_TOKENS);
+    assert_int_equal(awaited.tier_blocks[0], whole);
+    assert_int_equal(awaited.bytes, whole * consumer.manager->payload.payload_bytes);
+    assert_true(awaited.waited_ns > 0);
+    close_both();
+}
+
+/* As after a host was started again, which knows of no announcement. */
+static void a_push_announces_the_rest_again(void **state) {
+    (void)state;
+    sky_item items[TOKENS / BLOCK_TOKENS] = {0};
+    sky_key keys[TOKENS / BLOCK_TOKENS];
+    open_both(made_up_layout(2, 0, 0));
+    begin();
+    sky_block_keys(&producer.manager->ns, producer.prompt, TOKENS, BLOCK_TOKENS, keys,
+                   TOKENS / BLOCK_TOKENS);
+    for (size_t b = 0; b < TOKENS / BLOCK_TOKENS; b++)
+        items[b].key = keys[b];
+    const sky_call call = {.owner = (uint64_t)(uintptr_t)producer.sequence};
+    assert_int_equal(sky_run(producer.cache, SKY_OP_WITHDRAW, items, TOKENS / BLOCK_TOKENS, &call),
+                     SKY_OK);
+    assert_int_equal(metric(SKY_METRIC_CACHE_ANNOUNCED), 0);
+    compute(0, 320);
+    assert_int_equal(metric(SKY_METRIC_CACHE_ANNOUNCED), TOKENS / BLOCK_TOKENS - 10);
+    assert_int_equal(sky_sequence_push_end(producer.sequence, NULL, NULL), SKY_OK);
     close_both();
 }
 
@@ -210,6 +319,7 @@ static void wrong_calls_are_refused(void **state) {
     assert_int_equal(sky_sequence_await(q, prompt, TOKENS, SKY_AWAIT_NS_MAX + 1, &stored),
                      SKY_E_PARAM);
     assert_int_equal(sky_sequence_await(q, prompt, 0, LONG, &stored), SKY_E_PARAM);
+    assert_int_equal(sky_sequence_awaited(q, NULL), SKY_E_PARAM);
     assert_int_equal(sky_sequence_push_begin(q, prompt, TOKENS), SKY_OK);
     assert_int_equal(sky_sequence_push_begin(q, prompt, TOKENS), SKY_E_PARAM);
     assert_int_equal(sky_sequence_await(q, prompt, TOKENS, LONG, &stored), SKY_E_PARAM);
@@ -227,7 +337,13 @@ int main(void) {
         cmocka_unit_test(a_cancelled_push_ends_the_wait),
         cmocka_unit_test(a_push_that_stands_still_costs_the_patience),
         cmocka_unit_test(a_cancelled_wait_ends),
-        cmocka_unit_test(what_nobody_announced_is_not_waited_for),
+        cmocka_unit_test(what_nobody_announces_costs_the_patience),
+        cmocka_unit_test(who_asks_first_waits_for_the_announcement),
+        cmocka_unit_test(who_asks_first_sees_a_withdrawal),
+        cmocka_unit_test(the_rule_ends_a_wait),
+        cmocka_unit_test(an_engine_that_is_sooner_does_not_wait),
+        cmocka_unit_test(an_engine_that_is_slower_waits_on),
+        cmocka_unit_test(a_push_announces_the_rest_again),
         cmocka_unit_test(what_is_stored_is_not_pushed_again),
         cmocka_unit_test(wrong_calls_are_refused),
     };

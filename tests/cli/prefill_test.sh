@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Proves with a real model in two processes: one prefills a prompt, another waits for its blocks and
-# gives the cold answer, over a host's socket and over TCP; and so it does when the first is killed
-# meanwhile, or stands still.
+# gives the cold answer, over a host's socket and over TCP, also if it asks first; and so it does
+# when the first is killed meanwhile, stands still or is slower than computing, and when the host
+# ends. With --load-only a wait does not depend on how fast this machine computes.
 . "$(dirname "$0")/common.sh"
 need_model
 head -c 5000 docs/ARCHITECTURE.md >"$work/prompt"
 run=("$skymem" run --model "$model" --predict 4 --prompt-file "$work/prompt" --json)
+answer=("${run[@]}" --load-only --wait-ms 600000 --no-save)
 
 # field NAME: of the last answer
 field() {
@@ -59,13 +61,48 @@ kill -STOP "$prefill"
     kill -CONT "$prefill"
 ) &
 waker=$!
-expect 0 "${run[@]}" --store "shm:$socket" --wait-ms 600000 --no-save
+expect 0 "${answer[@]}" --store "shm:$socket"
 holds "o['tokens'] == $cold and o['hit_tokens'] == $whole == o['awaited_tokens']"
-holds 'o["verdict"] == "hit" and 0 < o["wait_ms"] < o["ttft_ms"]'
+holds 'o["verdict"] == "hit" and 0 < o["wait_ms"] < o["ttft_ms"] and o["wait_ended"] == "whole"'
+holds "o['awaited_tiers'] == {'shm': $whole // 128} and o['awaited_blocks'] == $whole // 128"
+holds "o['awaited_bytes'] == o['bytes_loaded'] > 0"
 wait "$waker"
 wait "$prefill" || fail "exit $? of the prefill: $(cat "$work/prefill.err")"
 cp "$work/prefill.out" "$work/out"
 holds "o['tokens'] == [] and o['saved_blocks'] == $prompt_tokens // 128"
+[ "$(count announced)" = 0 ] || fail "something is announced still"
+[ "$(count announced_stored)" = $((prompt_tokens / 128)) ] || fail "not all was pushed"
+[ "$(count awaited)" = 0 ] || fail "somebody waits still"
+end_daemon
+
+# the other asks first
+new_daemon first
+(
+    until_some awaited
+    exec "${run[@]}" --prefill-only --store "shm:$socket" >"$work/prefill.out" 2>"$work/prefill.err"
+) &
+prefill=$!
+expect 0 "${answer[@]}" --store "shm:$socket"
+holds "o['tokens'] == $cold and o['hit_tokens'] == $whole == o['awaited_tokens']"
+wait "$prefill" || fail "exit $? of the prefill: $(cat "$work/prefill.err")"
+end_daemon
+
+# a host that ends takes the wait with it; the first goes on, and the next host knows of the rest
+new_daemon ended
+prefill --store "shm:$socket"
+kill -STOP "$prefill"
+(
+    until_some awaited
+    kill -KILL "$daemon"
+) &
+killer=$!
+expect 0 "${answer[@]}" --store "shm:$socket"
+holds "o['tokens'] == $cold and o['awaited_tokens'] < $whole and o['wait_ended'] == 'gone'"
+wait "$killer"
+wait "$daemon" 2>/dev/null && fail "the daemon ended before it was killed"
+new_daemon ended
+kill -CONT "$prefill"
+wait "$prefill" || fail "exit $? of the prefill: $(cat "$work/prefill.err")"
 [ "$(count announced)" = 0 ] || fail "something is announced still"
 end_daemon
 
@@ -78,10 +115,27 @@ kill -STOP "$prefill"
     kill -KILL "$prefill"
 ) &
 killer=$!
-expect 0 "${run[@]}" --store "shm:$socket" --wait-ms 600000 --no-save
-holds "o['tokens'] == $cold and o['awaited_tokens'] < $whole and o['wait_ms'] < 500000"
+expect 0 "${answer[@]}" --store "shm:$socket"
+holds "o['tokens'] == $cold and o['awaited_tokens'] < $whole and o['wait_ended'] == 'gone'"
 wait "$killer"
 wait "$prefill" 2>/dev/null && fail "the prefill ended before it was killed"
+
+# one that stands still is waited for no longer than computing takes, which the cold run has shown
+prefill --store "shm:$socket"
+kill -STOP "$prefill"
+expect 0 "${run[@]}" --store "shm:$socket" --wait-ms 600000 --no-save
+holds "o['tokens'] == $cold and o['awaited_tokens'] < $whole and o['wait_ended'] == 'sooner'"
+says 'computing the rest is sooner'
+
+# who is killed while it waits is not missed
+"${answer[@]}" --store "shm:$socket" >"$work/gone.out" 2>&1 &
+gone=$!
+until_some awaited
+kill -KILL "$gone"
+wait "$gone" 2>/dev/null && fail "the answer ended before it was killed"
+kill -CONT "$prefill"
+wait "$prefill" || fail "exit $? of the prefill: $(cat "$work/prefill.err")"
+[ "$(count announced)" = 0 ] || fail "something is announced still"
 end_daemon
 
 # from another host, with memory before it; the first time it stands still for too long
@@ -92,23 +146,25 @@ print(json.load(open(sys.argv[1]))["peers"]["address"])' "$work/out")
 far=(--store mem:256MiB --store "skymem://$address?plain=yes")
 prefill --store "shm:$socket"
 kill -STOP "$prefill"
-expect 0 "${run[@]}" "${far[@]}" --wait-ms 100 --no-save
+expect 0 "${run[@]}" "${far[@]}" --load-only --wait-ms 100 --no-save
 holds "o['tokens'] == $cold and o['awaited_tokens'] < $whole and o['wait_ms'] >= 100"
+holds 'o["wait_ended"] == "late"'
 says 'nothing came for 100 ms'
 (
     until_some requests_active
     kill -CONT "$prefill"
 ) &
 waker=$!
-expect 0 "${run[@]}" "${far[@]}" --wait-ms 600000 --no-save
+expect 0 "${answer[@]}" "${far[@]}"
 holds "o['tokens'] == $cold and o['hit_tokens'] == $whole == o['awaited_tokens']"
 wait "$waker"
 wait "$prefill" || fail "exit $? of the prefill: $(cat "$work/prefill.err")"
 end_daemon
 
-# nobody computes it: no wait; and what cannot be meant
+# nobody can compute it elsewhere: no wait; and what cannot be meant
 expect 0 "${run[@]}" --store mem:64MiB --wait-ms 600000 --no-save
-holds "o['tokens'] == $cold and o['awaited_tokens'] == 0 and o['wait_ms'] < 300000"
+holds "o['tokens'] == $cold and o['awaited_tokens'] == 0 and o['wait_ended'] is None"
+says 'not waiting'
 expect 2 "${run[@]}" --store mem:64MiB --prefill-only --no-save
 expect 2 "${run[@]}" --store mem:64MiB --no-load --wait-ms 5
 finish
