@@ -19,7 +19,7 @@
 
 #define GENERATED 24
 
-static real_model model;
+static real_model model = {.threads = 1}; /* several tests run at once */
 static uint32_t *const prompt = model.prompt;
 
 static void restored_prefixes_answer_like_cold_runs(void **state) {

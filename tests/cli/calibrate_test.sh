@@ -89,8 +89,8 @@ mkfifo "$XDG_CACHE_HOME/skymem-calibration/pipe.skycal"
 mkdir "$XDG_CACHE_HOME/skymem-calibration/folder.skycal"
 ln -s nowhere "$XDG_CACHE_HOME/skymem-calibration/link.skycal"
 cp "$work/cut.skycal" "$XDG_CACHE_HOME/skymem-calibration"
-expect 0 timeout 60 "$skymem" eval --model "$work/llama.gguf" --text "$work/other.txt" --prefix 64 \
-    --continue 8 --levels 4 --json
+expect 0 timeout 600 "$skymem" eval --model "$work/llama.gguf" --text "$work/other.txt" \
+    --prefix 64 --continue 8 --levels 4 --json
 says 'no calibration of this model'
 
 # blocks of another calibration of the same model: told, computed and stored anew, and found then

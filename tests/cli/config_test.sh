@@ -52,7 +52,7 @@ says "No such file"
 expect 1 "$skymem" config --config "$work"
 says "not a plain file"
 mkfifo "$work/pipe" # nobody ever writes into it
-expect 1 timeout 10 "$skymem" config --config "$work/pipe"
+expect 1 timeout 600 "$skymem" config --config "$work/pipe"
 says "not a plain file"
 printf 'model: a\nmodel: b\n' >"$work/bad.yaml"
 expect 2 "$skymem" config --config "$work/bad.yaml"

@@ -44,7 +44,7 @@ cmp -s "$work/blob" "$work/got" || fail "other bytes came back"
 # Nobody there: an answer in time all the same.
 ip -n "$ground" link set v1 down
 code=0
-timeout 60 ip netns exec "$ground" "$skymem" get k -o "$work/got2" \
+timeout 600 ip netns exec "$ground" "$skymem" get k -o "$work/got2" \
     --store "sky+udp:$work/sky.yaml" >/dev/null 2>&1 || code=$?
 [ "$code" = 4 ] || fail "get without a network: exit $code"
 expect 0 in_sky "$skymem" constellation down "$work/sky.yaml" --json

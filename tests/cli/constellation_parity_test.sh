@@ -33,12 +33,12 @@ PYTHON
 
 for dead in "0,0 0,1" "-1,0 1,0" "-1,-1 1,1"; do
     expect 0 "$skymem" constellation up "$scenario"
-    expect 0 "$skymem" put before "$work/value" --store "sky+udp:$scenario"
+    patient 0 "$skymem" put before "$work/value" --store "sky+udp:$scenario"
     slay $dead || fail "the middle is elsewhere"
     for key in before after; do
         [ $key = before ] ||
-            expect 0 "$skymem" put after "$work/value" --store "sky+udp:$scenario"
-        expect 0 "$skymem" get $key -o "$work/got" --store "sky+udp:$scenario"
+            patient 0 "$skymem" put after "$work/value" --store "sky+udp:$scenario"
+        patient 0 "$skymem" get $key -o "$work/got" --store "sky+udp:$scenario"
         cmp -s "$work/value" "$work/got" || fail "$key beside the dead $dead is not what it was"
     done
     expect 0 "$skymem" constellation down "$scenario"

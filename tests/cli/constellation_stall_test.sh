@@ -9,6 +9,7 @@ scenario=$work/sky.yaml
 store=sky+udp:$scenario
 values=8
 
+port=$(tools/free-ports 40)
 # sky RULE ROTATION_S
 sky() {
     cat >"$scenario" <<YAML
@@ -19,7 +20,7 @@ satellite: {memory: 16MiB, processing_ms: 0.02}
 links: {isl_gbps: 10, ground_mbps: 2000}
 time: {start: 2026-01-01T00:00:00Z, rotation_s: $2}
 lookup: binary
-udp: {base: 127.0.0.1:$((34000 + $$ % 40 * 40)), key: sky.key, tenant: tenant.key}
+udp: {base: 127.0.0.1:$port, key: sky.key, tenant: tenant.key}
 YAML
     expect 0 "$skymem" constellation up "$scenario"
 }
@@ -28,7 +29,7 @@ YAML
 put_all() {
     for i in $(seq $values); do
         head -c "$1" /dev/urandom >"$work/value.$i"
-        expect 0 "$skymem" put "key.$i" "$work/value.$i" --store "$store"
+        patient 0 "$skymem" put "key.$i" "$work/value.$i" --store "$store"
     done
 }
 
@@ -45,7 +46,7 @@ read_all() {
     whole=0
     for i in $(seq $values); do
         local code=0
-        timeout 60 "$skymem" get "key.$i" -o "$work/got" --store "$store" \
+        timeout 600 "$skymem" get "key.$i" -o "$work/got" --store "$store" \
             >"$work/out" 2>"$work/err" ||
             code=$?
         if [ $code = 0 ]; then

@@ -48,7 +48,7 @@ expect 1 "$skymemd" --socket "$socket" --store mem:1MiB
 says "in use"
 [ "$(stat -c %a "$socket")" = 700 ] || fail "the socket is open to others: $(stat -c %a "$socket")"
 kill -STOP "$daemon"
-expect 1 timeout 60 "$skymem" stat --store "shm:$socket"
+expect 1 timeout 600 "$skymem" stat --store "shm:$socket"
 says "no answer within 3 s"
 kill -CONT "$daemon"
 kill -TERM "$daemon"
@@ -150,7 +150,7 @@ PYTHON
 mutes=$!
 until_ready "$work/mutes"
 for path in "$work/mute" "$work/full"; do
-    expect 1 timeout 60 "$skymem" stat --store "shm:$path"
+    expect 1 timeout 600 "$skymem" stat --store "shm:$path"
     says "shm:$path: no answer within 3 s"
 done
 kill "$mutes"

@@ -45,7 +45,7 @@ expect 0 "${run[@]}" --threads 1 --prompt-file "$work/long"
 rated 'len(l) == 1'
 rm "$file"
 mkfifo "$file"
-expect 0 timeout 60 "${run[@]}" --threads 1 --prompt-file "$work/long"
+expect 0 timeout 600 "${run[@]}" --threads 1 --prompt-file "$work/long"
 rated 'len(l) == 1'
 ln -sf /dev/zero "$file"
 expect 0 "${run[@]}" --threads 1 --prompt-file "$work/long"

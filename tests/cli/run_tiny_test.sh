@@ -3,7 +3,7 @@
 . "$(dirname "$0")/common.sh"
 need_engine
 python3 tests/cli/tiny_gguf.py llama "$work/tiny.gguf"
-run=(timeout 20 "$skymem" run --model "$work/tiny.gguf" --block-tokens 16 --predict 2)
+run=(timeout 600 "$skymem" run --model "$work/tiny.gguf" --block-tokens 16 --predict 2)
 
 # Far more than its context of 4,096 tokens: cutting all of it would take minutes.
 python3 -c "print('x y z ' * 200000)" >"$work/long"
@@ -21,7 +21,7 @@ expect 0 "${run[@]}" --prompt-file "$work/under" --store mem:64MiB --predict 1
 
 # A FIFO that nobody writes to is no model.
 mkfifo "$work/fifo"
-expect 1 timeout 20 "$skymem" run --model "$work/fifo" --prompt a
+expect 1 timeout 600 "$skymem" run --model "$work/fifo" --prompt a
 says "not a GGUF model file"
 
 # Two tenants with one prompt over one folder: each computes it once, and then hits its own blocks.

@@ -174,10 +174,10 @@ expect 2 "$skymem" put k "$work/small" --store "nonsense:me:secret@host"
 expect 2 "$skymem" put k "$work/small" --store "disk:$disk?max=2000000TiB"
 says "at most 1048576TiB"
 mkfifo "$work/pipe" # nobody ever writes into it
-expect 1 timeout 10 "$skymem" put k "$work/small" --store "sky:$work/pipe"
+expect 1 timeout 600 "$skymem" put k "$work/small" --store "sky:$work/pipe"
 says "$work/pipe: not a plain file"
 printf 'constellation: {tle: pipe}\nsky: physical\n' >"$work/piped.yaml"
-expect 1 timeout 10 "$skymem" put k "$work/small" --store "sky:$work/piped.yaml"
+expect 1 timeout 600 "$skymem" put k "$work/small" --store "sky:$work/piped.yaml"
 says "$work/pipe: not a plain file"
 expect 2 "$skymem" put k "$work/small" --store ftp:/x
 expect 2 "$skymem" put k "$work/small" --store mem:lots
@@ -199,7 +199,7 @@ expect 0 "$skymem" put k "$work/half" --store "disk:$work/tight?max=1MiB" --json
 holds 'o["evicted"] == 1'
 says "k: 1 entry was evicted from disk to make room"
 mkfifo "$work/unread" # a wrong store is found before anything is read
-expect 2 timeout 10 "$skymem" put k "$work/unread" --store nonsense
+expect 2 timeout 600 "$skymem" put k "$work/unread" --store nonsense
 expect 0 "$skymem" put k "$work/large" --store mem:1MiB --store mem:16MiB --json
 grep -q '"stored":\["mem-2"\]' "$work/out" || fail "stored in memory: $(cat "$work/out")"
 

@@ -17,10 +17,10 @@ env -i HOME="$work/home" PATH="$work/tree/bin:/usr/bin:/bin" COLUMNS=100 \
     python3 - "$work/tree" <<'PYTHON'
 import os, re, struct, subprocess, sys
 
-# Too long for a test, or in need of a model, a port, or a folder of another place.
+# Too long for a test, or in need of a model, a port, a folder of another place, or a download.
 COSTLY = re.compile(
-    r"^skymem (demo|calibrate|eval|bench|constellation|workload)\b|skymem run|--swarm|--figures|"
-    r"--proxy|"
+    r"^skymem (demo|calibrate|eval|bench|constellation|workload|model pull)\b|skymem run|--swarm|"
+    r"--figures|--proxy|"
     r"sky\+udp:|disk:[/~]|shm:/|^skymem clear$|\| mandoc|completion \w+ >|\| source")
 NEEDS_VALUES = "greeting weights/7 system-prompt a b"
 wrong = ran = read = 0

@@ -14,7 +14,7 @@ for source in "$trials"/*.c; do
     mkdir -m 755 "$work/$name"
     cc -std=gnu17 -O1 -Wall -Wextra -Werror -Wno-unused-function -I "$examples" "$source" \
         "${flags[@]}" -pthread -o "$work/$name/run"
-    if (cd "$work/$name" && timeout 120 ./run) >"$work/$name/said" 2>&1; then
+    if (cd "$work/$name" && timeout 600 ./run) >"$work/$name/said" 2>&1; then
         echo "$name: held"
     else
         echo "$name: did not hold (exit $?)"
