@@ -171,6 +171,8 @@ class Lease:
         self._view: memoryview | None = None
 
     def __enter__(self) -> memoryview:
+        if self._view is not None:
+            raise RuntimeError("the lease is in a with already; take another one")
         self._view = memoryview(self._lease)
         return self._view
 

@@ -33,7 +33,8 @@ static char format_kind(const char *format) {
 
 /* Say what to do rather than what failed. */
 static int refuse_buffer(const char *what, PyObject *object, bool writable) {
-    PyErr_Clear();
+    PyObject *kind, *value, *trace;
+    PyErr_Fetch(&kind, &value, &trace);
     Py_buffer probe;
     bool readable = PyObject_GetBuffer(object, &probe, PyBUF_STRIDES) == 0;
     bool read_only = readable && probe.readonly;
@@ -46,8 +47,12 @@ static int refuse_buffer(const char *what, PyObject *object, bool writable) {
                      "%s: this memory is read-only; pass a bytearray or a writable array", what);
     else
         PyErr_Format(PyExc_BufferError,
-                     "%s: the array does not show its memory; pass a.view(numpy.uint8) of it",
-                     what);
+                     "%s: the array does not show its memory (%S); pass an open one, or "
+                     "a.view(numpy.uint8) of it",
+                     what, value ? value : Py_None);
+    Py_XDECREF(kind);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
     return -1;
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import signal
 import sys
@@ -107,6 +108,28 @@ def test_lists_that_change_under_their_opening(cache: skymem.Cache, grows: bool)
     first.extend([Changing(), b"x"])
     with pytest.raises((ValueError, IndexError), match="changed meanwhile|list index"):
         cache.put_many([KEY, b"l" * 32], [first, last])
+
+
+def test_memory_that_is_gone_is_said(cache: skymem.Cache) -> None:
+    view = memoryview(bytearray(9))
+    view.release()
+    with pytest.raises(BufferError, match="value: .*released memoryview.*pass an open one"):
+        cache.put("a", view)
+    mapped = mmap.mmap(-1, 4096)
+    mapped.close()
+    with pytest.raises(BufferError, match="out: .*mmap closed.*pass an open one"):
+        cache.get_into("a", mapped)
+
+
+def test_a_lease_is_in_one_with(cache: skymem.Cache) -> None:
+    cache.put("a", b"hello")
+    with cache.lease("a") as view, pytest.raises(BufferError, match="has ended"):
+        lease = cache.lease("a")
+        with lease as first:
+            with pytest.raises(RuntimeError, match="in a with already"):
+                lease.__enter__()
+            assert bytes(first) == bytes(view) == b"hello"
+        lease.__enter__()
 
 
 def test_closed_is_said(cache: skymem.Cache) -> None:
