@@ -380,14 +380,17 @@ sys.path.insert(0, sys.argv[1])
 import skymem
 from test_layers import Gate, saved, TOKENS, Toy
 from skymem.manager import Sequence
-sizes = []
+sizes, inside = [], threading.Event()
 read = Gate.read
 def slow(self, key, offset, size):
     sizes.append(size)
     if len(sizes) > 4:
         Gate.open.clear()
-        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
     return read(self, key, offset, size)
+def press():
+    inside.wait()
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=press).start()
 Gate.open.set()
 with skymem.Cache("gate:1") as cache:
     manager = saved(cache)
@@ -396,6 +399,7 @@ with skymem.Cache("gate:1") as cache:
     sequence = Sequence(manager, two)
     try:
         with sequence.load_layers(TOKENS) as load:
+            inside.set()
             load.wait(2)
     except KeyboardInterrupt:
         print("stopped", load.lookup.verdict, two.count)
