@@ -1,7 +1,7 @@
 /* Connections over libfabric's message endpoints: streams of bytes, by a provider that is named.
  *
  *   an end = endpoint + events + completions + one descriptor to poll
- *          + 16 registered buffers of 32 KiB to receive into, and as many to send from
+ *          + 8 registered buffers of 64 KiB to receive into, and as many to send from
  *
  * Bytes are copied once at each end: from the caller's spans into a buffer that is sent, and out of
  * one that was received. Who does not receive stops who sends (flow.h). Nothing goes on but within

@@ -2,7 +2,7 @@
  * are, and what stands before the bytes of each. Pure.
  *
  *   ours                                       theirs
- *   greeting: "I have 16 buffers of 32 KiB" ──►
+ *   greeting: "I have 8 buffers of 64 KiB"  ──►
  *   message = | returned u32 | bytes u32 | the bytes ──►   takes one buffer
  *                 ◄── | returned u32 | 0 |                  so many are free again
  *
@@ -17,9 +17,9 @@
 
 #define SKY_FABRIC_GREETING_BYTES 16u
 #define SKY_FABRIC_HEAD_BYTES     8u
-#define SKY_FABRIC_BUFFERS        16u /* that an end posts, an even number */
+#define SKY_FABRIC_BUFFERS        8u /* that an end posts, an even number */
 #define SKY_FABRIC_SPARE          2u
-#define SKY_FABRIC_BUFFER_BYTES   (32u << 10) /* of each, and so of a message with its head */
+#define SKY_FABRIC_BUFFER_BYTES   (64u << 10) /* of each, and so of a message with its head */
 #define SKY_FABRIC_BUFFERS_MAX    4096u       /* that another end may say it has */
 #define SKY_FABRIC_BUFFER_LEAST   64u         /* bytes of each of its buffers */
 

@@ -22,7 +22,7 @@ static sky_fabric_flow greeted(void) {
 }
 
 static void greetings_keep_their_bytes(void **state) {
-    static const uint8_t golden[] = {0x89, 'S', 'K', 'F', 1, 0, 0, 0, 16, 0, 0, 0, 0, 0x80, 0, 0};
+    static const uint8_t golden[] = {0x89, 'S', 'K', 'F', 1, 0, 0, 0, 8, 0, 0, 0, 0, 0, 1, 0};
     uint8_t greeting[SKY_FABRIC_GREETING_BYTES + 40] = {0};
     sky_fabric_flow f = {0};
     (void)state;
