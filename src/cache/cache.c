@@ -138,11 +138,11 @@ sky_status sky__cache_start(sky_cache *c) {
     return status == SKY_OK ? sky_thread_start(&c->thread, "skymem-cache", thread_body, c) : status;
 }
 
-/* The URL without its levels, which the tier itself knows nothing of. ladder->count 0: none. */
-static sky_status take_level(const sky_url *url, char *text, size_t text_bytes, sky_ladder *ladder,
-                             sky_error *error) {
+/* The URL without its levels, which the tier itself knows nothing of. levels->count 0: none. */
+static sky_status take_level(const sky_url *url, char *text, size_t text_bytes,
+                             sky_level_set *levels, sky_error *error) {
     const char *names = sky_url_value(url, "level");
-    if (names && (strcmp(url->scheme, "mem") == 0 || sky_ladder_parse(names, ladder) != SKY_OK))
+    if (names && (strcmp(url->scheme, "mem") == 0 || sky_level_set_parse(names, levels) != SKY_OK))
         return sky_fail(error, SKY_E_SYNTAX,
                         "%s:%.200s: level=%s: farther tiers than mem take " SKY_LEVEL_NAMES
                         ", or some of them with commas, each once",
@@ -182,18 +182,18 @@ static sky_status open_tier(sky_cache *c, const char *text, sky_error *error) {
         return no_such_store(text, scheme_bytes, error);
     sky_url url;
     char plain[sizeof url];
-    sky_ladder ladder = {.count = 0};
+    sky_level_set levels = {.count = 0};
     sky_status status = sky_url_parse(text, &url, error);
     if (status == SKY_OK)
-        status = take_level(&url, plain, sizeof plain, &ladder, error);
+        status = take_level(&url, plain, sizeof plain, &levels, error);
     if (status != SKY_OK)
         return status;
     sky_tier_env env = sky__cache_env(c);
     sky_tier *tier;
     status = opens ? opens(plain, &env, &tier, error)
                    : sky_driver_tier_open(&driver, plain, &env, &tier, error);
-    if (status == SKY_OK && ladder.count > 0 &&
-        (status = sky_coded_tier_open(tier, &ladder, &tier)) != SKY_OK)
+    if (status == SKY_OK && levels.count > 0 &&
+        (status = sky_coded_tier_open(tier, &levels, &tier)) != SKY_OK)
         sky_fail(error, status, "%.200s: %s", text, sky_status_text(status));
     sky_url_shown(text, shown, sizeof shown);
     if (status == SKY_OK) {

@@ -380,7 +380,7 @@ static sky_cache *open_over(const char *folder, bool coded, const sky_clock *clo
     env.clock = clock;
     assert_int_equal(sky_disk_tier_open(url, &env, &disk, &error), SKY_OK);
     if (coded)
-        assert_int_equal(sky_coded_tier_open(disk, &(sky_ladder){{1}, 1}, &disk), SKY_OK);
+        assert_int_equal(sky_coded_tier_open(disk, &(sky_level_set){{1}, 1}, &disk), SKY_OK);
     sky__cache_add(c, disk);
     assert_int_equal(sky__cache_start(c), SKY_OK);
     return c;

@@ -37,7 +37,7 @@
 #define LEVEL_4      (SKY_LEVEL_4 + 1)
 #define LEVEL_2      (SKY_LEVEL_2 + 1)
 
-static const sky_ladder three = {{LEVEL_8, LEVEL_4, LEVEL_2}, 3};
+static const sky_level_set three = {{LEVEL_8, LEVEL_4, LEVEL_2}, 3};
 
 /* Two full layers, so that blocks are of one size: 128 KiB. */
 static const sky_layout even = {
@@ -60,7 +60,7 @@ typedef struct {
 } setting;
 
 /* One tier behind a link, coded at these levels (count 0: not); all blocks are in it. */
-static void setup_of(setting *s, sky_layout layout, const sky_ladder *ladder) {
+static void setup_of(setting *s, sky_layout layout, const sky_level_set *ladder) {
     sky_cache *c;
     assert_int_equal(sky__cache_create(NULL, &c), SKY_OK);
     sky_tier_env env = sky__cache_env(c);
@@ -76,7 +76,7 @@ static void setup_of(setting *s, sky_layout layout, const sky_ladder *ladder) {
     assert_int_equal(world_save(&s->w, TOKENS), BLOCKS);
 }
 
-static void setup(setting *s, const sky_ladder *ladder) {
+static void setup(setting *s, const sky_level_set *ladder) {
     setup_of(s, even, ladder);
 }
 
@@ -321,7 +321,7 @@ static void a_window_settles_for_less(void **state) {
 /* The same from a tier that reads all before it too; at one level, so that rows can be compared. */
 static void a_window_settles_for_less_that_is_coded(void **state) {
     (void)state;
-    static const sky_ladder one = {{LEVEL_4}, 1};
+    static const sky_level_set one = {{LEVEL_4}, 1};
     static setting s;
     setup_of(&s, windowed(BLOCK_TOKENS * 3 / 4), &one);
     sky_lookup found = look_over_a_failing_link(&s, 0.5, 5);
@@ -351,8 +351,8 @@ static void the_first_lookup_settles_for_less(void **state) {
 /* Nothing is read that is not needed, however long the link takes in all. */
 static void with_time_a_window_costs_nothing(void **state) {
     (void)state;
-    static const sky_ladder one = {{LEVEL_4}, 1};
-    const sky_ladder *const ladders[] = {NULL, &one};
+    static const sky_level_set one = {{LEVEL_4}, 1};
+    const sky_level_set *const ladders[] = {NULL, &one};
     for (size_t i = 0; i < 2; i++) {
         static setting s;
         setup_of(&s, windowed(BLOCK_TOKENS * 3 / 2), ladders[i]);

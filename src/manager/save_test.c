@@ -149,7 +149,7 @@ static void a_tier_that_may_not_be_written_says_that_and_not_that_it_is_full(voi
 #define LEVEL_4      (SKY_LEVEL_4 + 1)
 #define LEVEL_2      (SKY_LEVEL_2 + 1)
 
-static const sky_ladder three = {{LEVEL_8, LEVEL_4, LEVEL_2}, 3};
+static const sky_level_set three = {{LEVEL_8, LEVEL_4, LEVEL_2}, 3};
 static const sky_layout half_window = {
     .group_count = 2,
     .groups = {{SKY_LAYER_WINDOW, 64, 2, 2, SKY_ELEMENT_F16, SKY_ELEMENT_F16, 128, 128},

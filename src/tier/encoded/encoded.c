@@ -2,19 +2,20 @@
  * holds up an answer; what the inner tier answers comes back one way:
  *
  *   PUT, REMOVE, PIN, UNPIN ──► encoder: copy, encode ─┐
- *                                                      ├─► flights at the inner tier, answered in
- *   GET, HAS, PREFETCH ───────► workers: copy ─────────┘   any order ──► workers: decode, finish
+ *                                                      ├─► sub-batches at the inner tier,
+ *   GET, HAS, PREFETCH ───────► workers: copy ─────────┘   answered in any order ──► workers:
+ *                                                          decode, finish
  *
- * A flight is one batch at the inner tier (flight.h). What is slow to come occupies its
- * flight and nobody else; a put at several levels goes back to the encoder for each. What the inner
- * tier touches is the flight's own: a caller may give up at any time.
+ * A sub-batch is one batch at the inner tier (sub_batch.h). What is slow to come occupies its
+ * sub-batch and nobody else; a put at several levels goes back to the encoder for each. What the
+ * inner tier touches is the sub-batch's own: a caller may give up at any time.
  *
  * One idle worker at a time leads: it sleeps on the inner tier's descriptor, drains it, and goes to
  * work on what came while another leads.
  *
- * Concurrency: the mutex guards queues, the states of flights and the codec's uses. The inner tier
- * is submitted to with it held, so that whoever drains an id finds its flight. A flight that is
- * STARTING or SETTLING belongs to one thread. */
+ * Concurrency: the mutex guards queues, the states of sub-batches and the codec's uses. The inner
+ * tier is submitted to with it held, so that whoever drains an id finds its sub-batch. A sub-batch
+ * that is STARTING or SETTLING belongs to one thread. */
 #include "tier/encoded/encoded.h"
 
 #include <assert.h>
@@ -25,15 +26,16 @@
 
 #include <skymem/codec.h>
 
-#include "tier/encoded/flight.h"
+#include "tier/encoded/sub_batch.h"
 
-#define FLIGHT_BYTES    (32u << 20) /* of all flights of a lane; one of any size is always taken */
+#define SUB_BATCH_BYTES                                                                            \
+    (32u << 20) /* of all sub-batches of a queue; one of any size is always taken */
 #define DRAINED_AT_ONCE 32
 
 typedef sky__coded coded;
 typedef sky__coded_worker worker;
-typedef sky__coded_lane lane;
-typedef sky__coded_flight flight;
+typedef sky__coded_queue queue;
+typedef sky__coded_sub_batch sub_batch;
 typedef sky__coded_request request;
 
 struct sky__coded_request {
@@ -47,31 +49,31 @@ struct sky__coded_request {
 
 /* ---- what there is to do; all with the mutex held ---- */
 
-static flight *find_flight(lane *l, sky__coded_progress state) {
-    for (uint32_t i = 0; i < SKY__CODED_FLIGHTS && l->count > 0; i++)
-        if (l->flights[i].state == state)
-            return &l->flights[i];
+static sub_batch *find_sub_batch(queue *l, sky__coded_progress state) {
+    for (uint32_t i = 0; i < SKY__CODED_SUB_BATCHES && l->count > 0; i++)
+        if (l->sub_batches[i].state == state)
+            return &l->sub_batches[i];
     return NULL;
 }
 
-static bool has_room(const lane *l) {
-    return l->count == 0 || (l->count < SKY__CODED_FLIGHTS && l->bytes < FLIGHT_BYTES);
+static bool has_room(const queue *l) {
+    return l->count == 0 || (l->count < SKY__CODED_SUB_BATCHES && l->bytes < SUB_BATCH_BYTES);
 }
 
-/* A flight for the lane's next item, or next request; NULL: none, or no room. */
-static flight *next_flight(lane *l) {
+/* A sub-batch for the queue's next item, or next request; NULL: none, or no room. */
+static sub_batch *next_sub_batch(queue *l) {
     request *r = l->oldest;
     if (!r || !has_room(l))
         return NULL;
-    flight *f = l->flights;
+    sub_batch *f = l->sub_batches;
     while (f->state != FREE)
         f++;
-    *f = (flight){.state = STARTING,
-                  .op = r->op,
-                  .batch = r->batch,
-                  .number = r->begun,
-                  .item_count = sky__coded_moves_payload(r->op) ? 1 : r->item_count,
-                  .call = r->call};
+    *f = (sub_batch){.state = STARTING,
+                     .op = r->op,
+                     .batch = r->batch,
+                     .number = r->begun,
+                     .item_count = sky__coded_moves_payload(r->op) ? 1 : r->item_count,
+                     .call = r->call};
     l->count++;
     r->begun += f->item_count;
     if (r->begun == r->item_count) {
@@ -82,10 +84,10 @@ static flight *next_flight(lane *l) {
 }
 
 /* One that was answered. */
-static flight *next_answer(coded *t) {
-    flight *f = find_flight(&t->lookups, ANSWERED);
+static sub_batch *next_answer(coded *t) {
+    sub_batch *f = find_sub_batch(&t->lookups, ANSWERED);
     if (!f)
-        f = find_flight(&t->changes, ANSWERED);
+        f = find_sub_batch(&t->changes, ANSWERED);
     if (f)
         f->state = SETTLING;
     return f;
@@ -96,17 +98,17 @@ static bool is_over(const coded *t) {
            t->lookups.count == 0;
 }
 
-static void mark_answered(lane *l, const sky_batch *done, size_t count) {
-    for (uint32_t i = 0; i < SKY__CODED_FLIGHTS; i++)
+static void mark_answered(queue *l, const sky_batch *done, size_t count) {
+    for (uint32_t i = 0; i < SKY__CODED_SUB_BATCHES; i++)
         for (size_t n = 0; n < count; n++)
-            if (l->flights[i].state == ASKED && l->flights[i].inner.id == done[n].id)
-                l->flights[i].state = ANSWERED;
+            if (l->sub_batches[i].state == ASKED && l->sub_batches[i].inner.id == done[n].id)
+                l->sub_batches[i].state = ANSWERED;
 }
 
 /* Call back what nobody waits for any more. */
-static void call_back(coded *t, lane *l) {
-    for (uint32_t i = 0; i < SKY__CODED_FLIGHTS; i++) {
-        flight *f = &l->flights[i];
+static void call_back(coded *t, queue *l) {
+    for (uint32_t i = 0; i < SKY__CODED_SUB_BATCHES; i++) {
+        sub_batch *f = &l->sub_batches[i];
         if (f->state != ASKED || !f->given_up)
             continue;
         f->state = SETTLING;
@@ -117,9 +119,9 @@ static void call_back(coded *t, lane *l) {
     }
 }
 
-static bool has_given_up(const lane *l) {
-    for (uint32_t i = 0; i < SKY__CODED_FLIGHTS; i++)
-        if (l->flights[i].state == ASKED && l->flights[i].given_up)
+static bool has_given_up(const queue *l) {
+    for (uint32_t i = 0; i < SKY__CODED_SUB_BATCHES; i++)
+        if (l->sub_batches[i].state == ASKED && l->sub_batches[i].given_up)
             return true;
     return false;
 }
@@ -131,8 +133,8 @@ static sky_time idle_until(void *tier) {
     sky_mutex_lock(&t->mutex);
     bool over = is_over(t) || has_given_up(&t->changes) || has_given_up(&t->lookups);
     bool begun = t->idle == 0 && t->lookups.oldest && has_room(&t->lookups);
-    bool answered = t->idle == 0 &&
-                    (find_flight(&t->lookups, ANSWERED) || find_flight(&t->changes, ANSWERED));
+    bool answered = t->idle == 0 && (find_sub_batch(&t->lookups, ANSWERED) ||
+                                     find_sub_batch(&t->changes, ANSWERED));
     sky_mutex_unlock(&t->mutex);
     return over || begun || answered ? 0 : SKY_TIME_NEVER;
 }
@@ -161,7 +163,7 @@ static void *worker_run(void *argument) {
     coded *t = w->tier;
     sky_mutex_lock(&t->mutex);
     while (!is_over(t)) {
-        flight *asked = next_flight(&t->lookups), *answered = asked ? NULL : next_answer(t);
+        sub_batch *asked = next_sub_batch(&t->lookups), *answered = asked ? NULL : next_answer(t);
         if (!asked && !answered && !t->leading) {
             coded_poll(t);
         } else if (!asked && !answered) {
@@ -187,7 +189,8 @@ static void *work_on_changes(void *argument) {
     coded *t = w->tier;
     sky_mutex_lock(&t->mutex);
     while (!t->closing || t->changes.oldest || t->changes.count > 0) {
-        flight *due = find_flight(&t->changes, DUE), *f = due ? due : next_flight(&t->changes);
+        sub_batch *due = find_sub_batch(&t->changes, DUE),
+                  *f = due ? due : next_sub_batch(&t->changes);
         if (!f) {
             sky_condition_wait(&t->changed, &t->mutex, SKY_TIME_NEVER);
             continue;
@@ -208,7 +211,7 @@ static void *work_on_changes(void *argument) {
 
 static void request_queue(coded *t, request *r) {
     sky_mutex_lock(&t->mutex);
-    lane *l = sky__coded_lane_of(t, r->op);
+    queue *l = sky__coded_queue_of(t, r->op);
     *(l->oldest ? &l->newest->next : &l->oldest) = r;
     l->newest = r;
     sky_condition_broadcast(&t->changed);
@@ -243,9 +246,9 @@ static sky_status op_submit(sky_tier *tier, sky_op op, sky_item *items, size_t i
 
 /* With the mutex held. id 0: of all batches. */
 static void give_up(coded *t, uint64_t id) {
-    for (uint32_t i = 0; i < SKY__CODED_FLIGHTS; i++) {
-        t->changes.flights[i].given_up |= id == 0 || t->changes.flights[i].batch.id == id;
-        t->lookups.flights[i].given_up |= id == 0 || t->lookups.flights[i].batch.id == id;
+    for (uint32_t i = 0; i < SKY__CODED_SUB_BATCHES; i++) {
+        t->changes.sub_batches[i].given_up |= id == 0 || t->changes.sub_batches[i].batch.id == id;
+        t->lookups.sub_batches[i].given_up |= id == 0 || t->lookups.sub_batches[i].batch.id == id;
     }
     sky__coded_wake_all(t);
 }
@@ -265,7 +268,7 @@ typedef struct {
 static bool list_one(void *context, const sky_entry *entry) {
     const listing *l = context;
     sky_entry own = *entry;
-    sky_ladder_entry(&own);
+    sky_level_set_entry(&own);
     return l->each(l->context, &own);
 }
 
@@ -283,11 +286,11 @@ static sky_status op_verify(sky_tier *tier, sky_verify_report *out) {
 static void op_stat(sky_tier *tier, sky_tier_stat *out, sky_counts *counts) {
     coded *t = (coded *)tier;
     t->inner->ops->stat(t->inner, out, counts);
-    char levels[64];
+    char text[64];
     size_t used = strlen(out->note);
-    sky_ladder_text(&t->ladder, levels, sizeof levels);
-    snprintf(out->note + used, sizeof out->note - used, "%slevel %s", used ? ", " : "", levels);
-    memcpy(out->codings, t->ladder.codings, sizeof out->codings);
+    sky_level_set_text(&t->levels, text, sizeof text);
+    snprintf(out->note + used, sizeof out->note - used, "%slevel %s", used ? ", " : "", text);
+    memcpy(out->codings, t->levels.codings, sizeof out->codings);
     counts->tier.late += sky_batches_late(t->tier.batches);
     sky_mutex_lock(&t->mutex);
     counts->tier.moved_bytes = t->moved_bytes;
@@ -344,8 +347,8 @@ static sky_status start_threads(coded *t) {
     return status;
 }
 
-sky_status sky_coded_tier_open(sky_tier *inner, const sky_ladder *ladder, sky_tier **out) {
-    assert(ladder->count >= 1 && ladder->count <= SKY_LEVEL_COUNT);
+sky_status sky_coded_tier_open(sky_tier *inner, const sky_level_set *levels, sky_tier **out) {
+    assert(levels->count >= 1 && levels->count <= SKY_LEVEL_COUNT);
     coded *t = calloc(1, sizeof *t);
     if (!t) {
         inner->ops->close(inner);
@@ -355,7 +358,7 @@ sky_status sky_coded_tier_open(sky_tier *inner, const sky_ladder *ladder, sky_ti
     t->tier.traits = inner->traits & ~(SKY_TIER_LEASES | SKY_TIER_SYNCHRONOUS | SKY_TIER_VERSIONS |
                                        SKY_TIER_ANNOUNCES);
     t->inner = inner;
-    t->ladder = *ladder;
+    t->levels = *levels;
     t->wake = -1;
     sky_mutex_init(&t->mutex);
     sky_condition_init(&t->changed);

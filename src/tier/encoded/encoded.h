@@ -12,12 +12,12 @@
 #ifndef SKY_TIER_ENCODED_ENCODED_H
 #define SKY_TIER_ENCODED_ENCODED_H
 
-#include "tier/encoded/ladder.h"
+#include "tier/encoded/level_set.h"
 #include "tier/tier.h"
 
 /* Owner:  inner is this tier's, and closed with it, also when this fails
  * Errors: SKY_E_NOMEM, SKY_E_IO */
-sky_status sky_coded_tier_open(sky_tier *inner, const sky_ladder *ladder, sky_tier **out);
+sky_status sky_coded_tier_open(sky_tier *inner, const sky_level_set *levels, sky_tier **out);
 
 /* NULL is fine, and so is a tier that is no coded one. Waits for coding under way. */
 void sky_coded_tier_set(sky_tier *tier, const sky_block_codec *codec);

@@ -129,7 +129,7 @@ static halves halves_codec(uint64_t guess) {
 /* ---- conformance ---- */
 
 static sky_tier *coded_over(sky_tier *inner) {
-    static const sky_ladder one = {{OWN_CODING}, 1};
+    static const sky_level_set one = {{OWN_CODING}, 1};
     sky_tier *t = NULL;
     assert_int_equal(sky_coded_tier_open(inner, &one, &t), SKY_OK);
     return t;
@@ -426,7 +426,7 @@ static void a_codec_may_change_under_a_get(void **state) {
 
 #define MIDDLE 5
 #define LOWEST 7
-static const sky_ladder three = {{OWN_CODING, MIDDLE, LOWEST}, 3};
+static const sky_level_set three = {{OWN_CODING, MIDDLE, LOWEST}, 3};
 
 static void setup_three(world *w) {
     setup(w, CODE_BYTES);
@@ -438,7 +438,7 @@ static void setup_three(world *w) {
 
 static sky_key step_key(uint64_t n, uint32_t step) {
     const sky_key block = sky_fixture_key(n);
-    return sky_ladder_key(&three, step, &block);
+    return sky_level_set_key(&three, step, &block);
 }
 
 /* As what the inner tier has it at a step coded; 0: it is not there. */

@@ -1,4 +1,4 @@
-#include "tier/encoded/flight.h"
+#include "tier/encoded/sub_batch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 
 typedef sky__coded coded;
 typedef sky__coded_worker worker;
-typedef sky__coded_lane lane;
-typedef sky__coded_flight flight;
+typedef sky__coded_queue queue;
+typedef sky__coded_sub_batch sub_batch;
 typedef sky__coded_question question;
 
 /* ---- the codec, while it is used ---- */
@@ -42,7 +42,7 @@ static sky_status use_codec(worker *w, const sky_block_codec **out) {
     return SKY_E_NOMEM;
 }
 
-/* ---- flights ---- */
+/* ---- sub-batches ---- */
 
 void sky__coded_wake_all(coded *t) {
     sky_condition_broadcast(&t->changed);
@@ -53,35 +53,35 @@ static bool is_change(sky_op op) {
     return op == SKY_OP_PUT || op == SKY_OP_REMOVE || op == SKY_OP_PIN || op == SKY_OP_UNPIN;
 }
 
-lane *sky__coded_lane_of(coded *t, sky_op op) {
+queue *sky__coded_queue_of(coded *t, sky_op op) {
     return is_change(op) ? &t->changes : &t->lookups;
 }
 
 /* This buffer instead of the one before. */
-static void set_buffer(coded *t, flight *f, uint8_t *buffer, uint64_t bytes) {
+static void set_buffer(coded *t, sub_batch *f, uint8_t *buffer, uint64_t bytes) {
     uint64_t before = f->buffer_bytes;
     free(f->buffer);
     f->buffer = buffer;
     f->buffer_bytes = buffer ? bytes : 0;
     f->span = (sky_span){f->buffer, f->buffer_bytes};
     sky_mutex_lock(&t->mutex);
-    lane *l = sky__coded_lane_of(t, f->op);
+    queue *l = sky__coded_queue_of(t, f->op);
     l->bytes = l->bytes - before + f->buffer_bytes;
     sky_mutex_unlock(&t->mutex);
 }
 
 /* A new one; bytes 0: none. */
-static bool take_buffer(coded *t, flight *f, uint64_t bytes) {
+static bool take_buffer(coded *t, sub_batch *f, uint64_t bytes) {
     set_buffer(t, f, NULL, 0); /* never both at once */
     set_buffer(t, f, bytes ? malloc(bytes) : NULL, bytes);
     return f->buffer || bytes == 0;
 }
 
-/* Ask the inner tier, at the flight's step. On failure the flight stays with this thread. */
-static sky_status step_start(coded *t, flight *f) {
+/* Ask the inner tier, at the sub-batch's step. On failure the sub-batch stays with this thread. */
+static sky_status step_start(coded *t, sub_batch *f) {
     for (size_t i = 0; i < f->item_count; i++) {
-        f->items[i].key = sky_ladder_key(&t->ladder, f->step, &f->questions[i].key);
-        f->items[i].parent = sky_ladder_key(&t->ladder, f->step, &f->questions[i].parent);
+        f->items[i].key = sky_level_set_key(&t->levels, f->step, &f->questions[i].key);
+        f->items[i].parent = sky_level_set_key(&t->levels, f->step, &f->questions[i].parent);
     }
     if (sky__coded_moves_payload(f->op)) {
         f->items->spans = &f->span;
@@ -97,7 +97,7 @@ static sky_status step_start(coded *t, flight *f) {
     return status;
 }
 
-static void give_flight(coded *t, flight *f) {
+static void give_sub_batch(coded *t, sub_batch *f) {
     take_buffer(t, f, 0);
     for (size_t i = 0; f->items && i < f->item_count; i++)
         free((char *)(uintptr_t)f->items[i].name);
@@ -109,7 +109,7 @@ static void give_flight(coded *t, flight *f) {
     f->questions = NULL;
     f->code = NULL;
     f->state = FREE;
-    sky__coded_lane_of(t, f->op)->count--;
+    sky__coded_queue_of(t, f->op)->count--;
     sky_condition_broadcast(&t->changed);
     if (t->closing)
         sky__coded_wake_all(t);
@@ -121,11 +121,11 @@ static bool takes_level(sky_op op) {
     return op == SKY_OP_HAS || op == SKY_OP_GET || op == SKY_OP_PUT;
 }
 
-/* ---- beginning a flight ---- */
+/* ---- beginning a sub-batch ---- */
 
 /* A copy of a caller's item, with a name of its own.
  * Errors: SKY_E_CANCELLED (nobody waits for it any more), SKY_E_NOMEM */
-static sky_status copy_item(coded *t, flight *f, size_t i) {
+static sky_status copy_item(coded *t, sub_batch *f, size_t i) {
     sky_item *to = &f->items[i];
     const sky_item *item = sky_batches_enter(t->tier.batches, f->batch, f->number + i);
     if (!item)
@@ -148,8 +148,8 @@ static sky_status copy_item(coded *t, flight *f, size_t i) {
     return named && !name ? SKY_E_NOMEM : SKY_OK;
 }
 
-/* The payload of a put into the flight's buffer. */
-static sky_status copy_payload(coded *t, flight *f) {
+/* The payload of a put into the sub-batch's buffer. */
+static sky_status copy_payload(coded *t, sub_batch *f) {
     const sky_item *item = sky_batches_enter(t->tier.batches, f->batch, f->number);
     if (!item)
         return SKY_E_CANCELLED;
@@ -169,10 +169,10 @@ static sky_status copy_payload(coded *t, flight *f) {
 
 /* What is put at this step: the payload's code, or what is coded higher than this step coded lower.
  * False: there is none, or it is no smaller. */
-static bool step_encode(worker *w, flight *f) {
+static bool step_encode(worker *w, sub_batch *f) {
     coded *t = w->tier;
     const sky_block_codec *codec;
-    sky_coding own = t->ladder.codings[f->step];
+    sky_coding own = t->levels.codings[f->step];
     bool higher = f->coding != 0;
     if (f->items->name || f->coding >= own || use_codec(w, &codec) != SKY_OK || !codec)
         return false;
@@ -197,18 +197,18 @@ static bool step_encode(worker *w, flight *f) {
     free(f->code);
     f->code = tight ? tight : dst;
     f->span = (sky_span){f->code, bytes};
-    f->call.coding = sky_ladder_coding(&t->ladder, f->step);
+    f->call.coding = sky_level_set_coding(&t->levels, f->step);
     return true;
 }
 
-/* There is a step after the flight's, and the caller did not want this one alone. */
-static bool has_next(const coded *t, const flight *f) {
-    bool alone = takes_level(f->op) && f->call.wanted == t->ladder.codings[f->step];
-    return f->step + 1 < t->ladder.count && !alone;
+/* There is a step after the sub-batch's, and the caller did not want this one alone. */
+static bool has_next(const coded *t, const sub_batch *f) {
+    bool alone = takes_level(f->op) && f->call.wanted == t->levels.codings[f->step];
+    return f->step + 1 < t->levels.count && !alone;
 }
 
 /* Ask for the put at the next step that there is a code for. SKY_MISS: at none. */
-static sky_status put_next(worker *w, flight *f) {
+static sky_status put_next(worker *w, sub_batch *f) {
     coded *t = w->tier;
     bool any = step_encode(w, f) || f->step == 0; /* as it came, or it would be nowhere */
     while (!any && has_next(t, f)) {
@@ -224,7 +224,7 @@ static sky_status put_next(worker *w, flight *f) {
 }
 
 /* A get asks for what its range needs; where nothing is coded that is the range itself. */
-static sky_status make_room(worker *w, flight *f) {
+static sky_status make_room(worker *w, sub_batch *f) {
     uint64_t bytes = f->room_bytes;
     const sky_block_codec *codec = NULL;
     f->items->range = f->range;
@@ -232,7 +232,7 @@ static sky_status make_room(worker *w, flight *f) {
         return SKY_E_NOMEM;
     f->leading = codec != NULL;
     if (codec) {
-        bytes = codec->likely_bytes(codec->self, w->tier->ladder.codings[f->step], f->range);
+        bytes = codec->likely_bytes(codec->self, w->tier->levels.codings[f->step], f->range);
         f->items->range = (sky_range){0, bytes};
         release_codec(w, 0);
     } else if (f->range.bytes != 0 && f->range.bytes < bytes) {
@@ -243,7 +243,7 @@ static sky_status make_room(worker *w, flight *f) {
     return take_buffer(w->tier, f, bytes) ? SKY_OK : SKY_E_NOMEM;
 }
 
-static sky_status copy_items(coded *t, flight *f) {
+static sky_status copy_items(coded *t, sub_batch *f) {
     f->items = calloc(f->item_count, sizeof *f->items);
     f->questions = calloc(f->item_count, sizeof *f->questions);
     sky_status status = f->items && f->questions ? SKY_OK : SKY_E_NOMEM;
@@ -252,11 +252,11 @@ static sky_status copy_items(coded *t, flight *f) {
     return status;
 }
 
-/* What there is to do before a new flight is asked. */
-static sky_status step_prepare(worker *w, flight *f) {
+/* What there is to do before a new sub-batch is asked. */
+static sky_status step_prepare(worker *w, sub_batch *f) {
     coded *t = w->tier;
     f->coding = f->call.coding;
-    f->step = takes_level(f->op) ? sky_ladder_step(&t->ladder, f->call.wanted) : 0;
+    f->step = takes_level(f->op) ? sky_level_set_step(&t->levels, f->call.wanted) : 0;
     sky_status status = copy_items(t, f);
     if (status == SKY_OK && f->op == SKY_OP_PUT)
         status = copy_payload(t, f);
@@ -265,7 +265,7 @@ static sky_status step_prepare(worker *w, flight *f) {
     return status;
 }
 
-void sky__coded_begin(worker *w, flight *f) {
+void sky__coded_begin(worker *w, sub_batch *f) {
     coded *t = w->tier;
     sky_status status = step_prepare(w, f);
     if (status == SKY_OK)
@@ -276,7 +276,7 @@ void sky__coded_begin(worker *w, flight *f) {
         status = SKY_E_UNSUPPORTED;
     for (size_t i = 0; i < f->item_count; i++)
         sky_batches_finish(t->tier.batches, f->batch, f->number + i, status, 0, SKY_TIER_NONE);
-    give_flight(t, f);
+    give_sub_batch(t, f);
 }
 
 /* ---- settling it ---- */
@@ -292,7 +292,7 @@ static int status_weight(sky_op op, sky_status status) {
 }
 
 /* This step's answer about item i. */
-static void step_note(const coded *t, flight *f, size_t i, sky_status status, uint64_t bytes) {
+static void step_note(const coded *t, sub_batch *f, size_t i, sky_status status, uint64_t bytes) {
     sky_answer *best = &f->questions[i].answer;
     const sky_item *item = &f->items[i];
     if (status_weight(f->op, status) <= status_weight(f->op, best->status))
@@ -303,11 +303,12 @@ static void step_note(const coded *t, flight *f, size_t i, sky_status status, ui
     best->bytes = status == SKY_OK ? bytes : 0;
     best->tier = status == SKY_OK ? item->tier : SKY_TIER_NONE;
     if (status == SKY_OK && (f->op == SKY_OP_GET || f->op == SKY_OP_HAS))
-        best->coding = f->step > 0 ? t->ladder.codings[f->step] : sky_ladder_unmark(item->coding);
+        best->coding = f->step > 0 ? t->levels.codings[f->step]
+                                   : sky_level_set_unmark(item->coding);
 }
 
 /* The next step is to be asked, after this one said `status`. */
-static bool goes_on(const coded *t, const flight *f, size_t i, sky_status status) {
+static bool goes_on(const coded *t, const sub_batch *f, size_t i, sky_status status) {
     bool reads = f->op == SKY_OP_GET || f->op == SKY_OP_HAS;
     if (!has_next(t, f) || f->items[i].name)
         return false;
@@ -315,26 +316,26 @@ static bool goes_on(const coded *t, const flight *f, size_t i, sky_status status
                  : status != SKY_E_CANCELLED && status != SKY_E_DEADLINE;
 }
 
-static void item_finish(coded *t, const flight *f, size_t i) {
+static void item_finish(coded *t, const sub_batch *f, size_t i) {
     sky_batches_answer(t->tier.batches, f->batch, f->questions[i].number, &f->questions[i].answer);
 }
 
-/* The flight is over: its callers are told what is known. */
-static void flight_end(coded *t, flight *f) {
+/* The sub-batch is over: its callers are told what is known. */
+static void sub_batch_end(coded *t, sub_batch *f) {
     for (size_t i = 0; i < f->item_count; i++)
         item_finish(t, f, i);
-    give_flight(t, f);
+    give_sub_batch(t, f);
 }
 
 /* No further step could be asked. */
-static void end_early(coded *t, flight *f, sky_status status) {
+static void end_early(coded *t, sub_batch *f, sky_status status) {
     for (size_t i = 0; i < f->item_count; i++)
         step_note(t, f, i, status, 0);
-    flight_end(t, f);
+    sub_batch_end(t, f);
 }
 
 /* The codec went while its bytes were on their way: ask as is done without one. */
-static sky_status ask_anew(worker *w, flight *f) {
+static sky_status ask_anew(worker *w, sub_batch *f) {
     sky_status status = make_room(w, f);
     if (status == SKY_OK)
         status = step_start(w->tier, f);
@@ -342,7 +343,7 @@ static sky_status ask_anew(worker *w, flight *f) {
 }
 
 /* The first guess was short. A codec that asks for what it has would ask forever. */
-static sky_status ask_more(coded *t, flight *f, uint64_t needed) {
+static sky_status ask_more(coded *t, sub_batch *f, uint64_t needed) {
     if (needed > SKY_PAYLOAD_BYTES_MAX)
         needed = SKY_PAYLOAD_BYTES_MAX;
     if (needed <= f->span.bytes)
@@ -355,7 +356,7 @@ static sky_status ask_more(coded *t, flight *f, uint64_t needed) {
 }
 
 /* What came, to the caller. SKY_PENDING: more of it is on its way. */
-static sky_status payload_deliver(worker *w, flight *f, uint64_t *moved) {
+static sky_status payload_deliver(worker *w, sub_batch *f, uint64_t *moved) {
     coded *t = w->tier;
     const sky_block_codec *codec = NULL;
     if (f->leading && use_codec(w, &codec) != SKY_OK)
@@ -384,14 +385,14 @@ static sky_status payload_deliver(worker *w, flight *f, uint64_t *moved) {
 }
 
 /* It waits for the encoder, for the next step. */
-static void hand_back(coded *t, flight *f) {
+static void hand_back(coded *t, sub_batch *f) {
     sky_mutex_lock(&t->mutex);
     f->state = DUE;
     sky_condition_broadcast(&t->changed);
     sky_mutex_unlock(&t->mutex);
 }
 
-static void ask_lower(worker *w, flight *f) {
+static void ask_lower(worker *w, sub_batch *f) {
     f->step++;
     sky_status status = f->op == SKY_OP_GET ? make_room(w, f) : SKY_OK;
     if (status == SKY_OK)
@@ -401,7 +402,7 @@ static void ask_lower(worker *w, flight *f) {
 }
 
 /* A payload went there or came. */
-static void settle_one(worker *w, flight *f) {
+static void settle_one(worker *w, sub_batch *f) {
     coded *t = w->tier;
     const sky_item *item = f->items;
     sky_status status = item->status;
@@ -412,7 +413,7 @@ static void settle_one(worker *w, flight *f) {
         return;
     step_note(t, f, 0, status, bytes);
     if (!goes_on(t, f, 0, status))
-        flight_end(t, f);
+        sub_batch_end(t, f);
     else if (f->op == SKY_OP_PUT)
         hand_back(t, f);
     else
@@ -420,7 +421,7 @@ static void settle_one(worker *w, flight *f) {
 }
 
 /* Bytes of a payload that is stored at a level. */
-static uint64_t payload_bytes(worker *w, const flight *f, const sky_item *item) {
+static uint64_t payload_bytes(worker *w, const sub_batch *f, const sky_item *item) {
     const sky_block_codec *codec = NULL;
     bool is_code = item->coding != 0 || f->step > 0;
     if (!is_code || use_codec(w, &codec) != SKY_OK)
@@ -432,7 +433,7 @@ static uint64_t payload_bytes(worker *w, const flight *f, const sky_item *item) 
 }
 
 /* Nothing moved: what is known is told, the rest asked for at the next step. */
-static void settle_all(worker *w, flight *f) {
+static void settle_all(worker *w, sub_batch *f) {
     coded *t = w->tier;
     size_t left = 0;
     for (size_t i = 0; i < f->item_count; i++) {
@@ -451,17 +452,17 @@ static void settle_all(worker *w, flight *f) {
     if (left > 0)
         ask_lower(w, f);
     else
-        give_flight(t, f);
+        give_sub_batch(t, f);
 }
 
-void sky__coded_settle(worker *w, flight *f) {
+void sky__coded_settle(worker *w, sub_batch *f) {
     if (sky__coded_moves_payload(f->op))
         settle_one(w, f);
     else
         settle_all(w, f);
 }
 
-void sky__coded_put_lower(worker *w, flight *f) {
+void sky__coded_put_lower(worker *w, sub_batch *f) {
     f->step++;
     sky_status status = put_next(w, f);
     if (status != SKY_OK)

@@ -10,22 +10,22 @@
  *
  * Surprise: `beside` is a mark in the coding itself. A key alone does not tell whether it was
  * derived, and without that nobody could list blocks by their own keys. */
-#ifndef SKY_TIER_ENCODED_LADDER_H
-#define SKY_TIER_ENCODED_LADDER_H
+#ifndef SKY_TIER_ENCODED_LEVEL_SET_H
+#define SKY_TIER_ENCODED_LEVEL_SET_H
 
 #include <skymem/cache.h>
 
 typedef struct {
     sky_coding codings[SKY_CODINGS_MAX]; /* rising: levels fall */
     uint32_t count;                      /* at least 1 */
-} sky_ladder;
+} sky_level_set;
 
 /* "4" or "8,4,2", in any order. Errors: SKY_E_SYNTAX: no level, or one that stands there twice */
-sky_status sky_ladder_parse(const char *text, sky_ladder *out);
+sky_status sky_level_set_parse(const char *text, sky_level_set *out);
 /* "8,4,2". Room for 64 bytes is always enough. */
-void sky_ladder_text(const sky_ladder *ladder, char *out, size_t out_bytes);
+void sky_level_set_text(const sky_level_set *levels, char *out, size_t out_bytes);
 /* The step at which this coding stands; 0 when none does. */
-uint32_t sky_ladder_step(const sky_ladder *ladder, sky_coding coding);
+uint32_t sky_level_set_step(const sky_level_set *levels, sky_coding coding);
 
 /* Key of a block coded in one way, where each is an entry of its own: the block's key for coding 0,
  * else the block's key XOR BLAKE2b-256("skymem level" ‖ coding as one byte). It is its own inverse,
@@ -34,11 +34,11 @@ void sky_level_key(const sky_key *block, sky_coding coding, sky_key *out);
 
 /* Where a block's code lies at a step, and as what it is put there. A key of zeros, no parent,
  * stays one. */
-sky_key sky_ladder_key(const sky_ladder *ladder, uint32_t step, const sky_key *block);
-sky_coding sky_ladder_coding(const sky_ladder *ladder, uint32_t step);
+sky_key sky_level_set_key(const sky_level_set *levels, uint32_t step, const sky_key *block);
+sky_coding sky_level_set_coding(const sky_level_set *levels, uint32_t step);
 /* The coding without its mark. */
-sky_coding sky_ladder_unmark(sky_coding told);
+sky_coding sky_level_set_unmark(sky_coding told);
 /* What the inner tier lists, as an entry of the block it belongs to. */
-void sky_ladder_entry(sky_entry *entry);
+void sky_level_set_entry(sky_entry *entry);
 
 #endif
