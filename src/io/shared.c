@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "io/pages.h"
@@ -12,6 +13,8 @@
 #ifndef F_SEAL_FUTURE_WRITE /* older than the headers */
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
+
+#define TMPFS_TYPE 0x01021994 /* linux/magic.h; huge pages of a pool are of another */
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008
@@ -70,6 +73,32 @@ uint64_t sky_shared_bytes(int fd) {
     return sealed && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0
                ? (uint64_t)st.st_size
                : 0;
+}
+
+/* Memory with ordinary pages: those of a pool may run out when they are touched. */
+static bool is_memory(int fd, uint64_t bytes) {
+    struct statfs fs;
+    struct stat st;
+    return fd >= 0 && bytes > 0 && fcntl(fd, F_GET_SEALS) >= 0 && fstat(fd, &st) == 0 &&
+           S_ISREG(st.st_mode) && st.st_size > 0 && (uint64_t)st.st_size >= bytes &&
+           fstatfs(fd, &fs) == 0 && fs.f_type == TMPFS_TYPE;
+}
+
+bool sky_shared_is_safe(int fd, uint64_t bytes) {
+    int seals = is_memory(fd, bytes) ? fcntl(fd, F_GET_SEALS) : 0;
+    return (seals & F_SEAL_SHRINK) && (seals & (F_SEAL_FUTURE_WRITE | F_SEAL_WRITE));
+}
+
+sky_status sky_shared_adopt(int fd, void *at, size_t bytes) {
+    if (!is_memory(fd, bytes))
+        return SKY_E_PARAM;
+    if (!map_over(fd, at, bytes, PROT_READ | PROT_WRITE))
+        return errno == ENOMEM ? SKY_E_NOMEM : SKY_E_PARAM;
+    (void)fcntl(fd, F_ADD_SEALS, SIZE_SEALS | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL);
+    if (sky_shared_is_safe(fd, bytes))
+        return SKY_OK;
+    (void)sky_shared_unmap(at, bytes);
+    return SKY_E_PARAM;
 }
 
 sky_status sky_shared_map(int fd, void *at, size_t bytes, sky_shared_access access) {

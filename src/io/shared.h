@@ -37,6 +37,18 @@ sky_status sky_shared_unmap(void *at, size_t bytes);
 /* Bytes of sealed memory; 0: it is none. */
 uint64_t sky_shared_bytes(int fd);
 
+/* Share memory that the caller made (memfd_create with MFD_ALLOW_SEALING): its first `bytes` bytes
+ * are mapped at `at` for reading and writing, and then it is sealed as by sky_shared_make for peers
+ * that read. What is mapped for writing before stays so.
+ * Errors: SKY_E_PARAM (no memfd of this size that can be sealed, huge pages of their own pool),
+ *         SKY_E_NOMEM */
+sky_status sky_shared_adopt(int fd, void *at, size_t bytes);
+
+/* Whether at least so many bytes of what a peer sent may be read, and shown to third ones: no
+ * process can shrink it, punch holes into it or newly map it for writing, and no read of it raises
+ * SIGBUS. */
+bool sky_shared_is_safe(int fd, uint64_t bytes);
+
 /* A sealed copy of some bytes, which nobody can change any more, for a peer to map.
  * Errors: SKY_E_NOMEM, SKY_E_UNSUPPORTED */
 sky_status sky_shared_copy(const void *data, size_t bytes, int *fd);

@@ -1,5 +1,6 @@
 /* Proves: a peer can read a segment and not write it, whatever it does with the descriptor; nobody
- * can make it smaller; and what is no such segment is not mapped. */
+ * can make it smaller; memory of a user is sealed the same; and what is no such segment is not
+ * mapped. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -92,6 +93,66 @@ static void foreign_descriptors_are_refused(void **state) {
     sky_pages_release(peer, 4 * BYTES);
 }
 
+/* A memfd of BYTES bytes. */
+static int memory(unsigned flags) {
+    int fd = memfd_create("user", MFD_CLOEXEC | flags);
+    if (fd >= 0)
+        assert_int_equal(ftruncate(fd, BYTES), 0);
+    return fd;
+}
+
+static void memory_of_a_user_is_sealed(void **state) {
+    (void)state;
+    uint8_t *own = range(), *peer = range();
+    int fd = memory(MFD_ALLOW_SEALING);
+    assert_false(sky_shared_is_safe(fd, BYTES));
+    uint8_t *before = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_ptr_not_equal(before, MAP_FAILED);
+    assert_int_equal(sky_shared_adopt(fd, own, BYTES + 1), SKY_E_PARAM);
+    assert_int_equal(sky_shared_adopt(fd, own, BYTES), SKY_OK);
+    assert_true(sky_shared_is_safe(fd, BYTES) && !sky_shared_is_safe(fd, BYTES + 1));
+    assert_false(sky_shared_is_safe(fd, 0));
+    own[3] = 1;
+    before[4] = 2; /* the user's own mapping stays writable */
+    assert_int_equal(sky_shared_map(fd, peer, BYTES, SKY_SHARED_READ), SKY_OK);
+    assert_true(peer[3] == 1 && peer[4] == 2);
+    assert_int_equal(ftruncate(fd, 0), -1);
+    assert_int_equal(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), -1);
+    assert_int_equal(madvise(before, 4096, MADV_REMOVE), -1);
+    assert_ptr_equal(mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
+    munmap(before, BYTES);
+    close(fd);
+    sky_pages_release(own, 4 * BYTES);
+    sky_pages_release(peer, 4 * BYTES);
+}
+
+static void what_is_not_safe_is_not_shared(void **state) {
+    (void)state;
+    uint8_t *own = range();
+    int fds[] = {memory(0),
+                 open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600),
+                 open("/dev/zero", O_RDWR | O_CLOEXEC),
+                 memory(MFD_ALLOW_SEALING),
+                 memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB),
+                 -1};
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++) {
+        if (i == 3) /* one that its owner sealed against seals, and can still shrink */
+            assert_int_equal(fcntl(fds[i], F_ADD_SEALS, F_SEAL_SEAL), 0);
+        if (i == 4 && fds[i] >= 0)
+            (void)!ftruncate(fds[i], 2 << 20);
+        assert_false(sky_shared_is_safe(fds[i], 4096));
+        assert_int_equal(sky_shared_adopt(fds[i], own, 4096), SKY_E_PARAM);
+        assert_int_equal(own[0], 0);
+        if (fds[i] >= 0)
+            close(fds[i]);
+    }
+    int fd = memory(MFD_ALLOW_SEALING);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0); /* third ones could write to it */
+    assert_false(sky_shared_is_safe(fd, BYTES));
+    close(fd);
+    sky_pages_release(own, 4 * BYTES);
+}
+
 static void copies_are_final(void **state) {
     (void)state;
     uint8_t *peer = range();
@@ -109,6 +170,8 @@ int main(void) {
         cmocka_unit_test(peers_read_and_cannot_write),
         cmocka_unit_test(peers_may_be_let_write),
         cmocka_unit_test(foreign_descriptors_are_refused),
+        cmocka_unit_test(memory_of_a_user_is_sealed),
+        cmocka_unit_test(what_is_not_safe_is_not_shared),
         cmocka_unit_test(copies_are_final),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
