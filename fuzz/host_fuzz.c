@@ -4,7 +4,8 @@
  *
  * An input is messages for the ring, each behind two bytes with its length. A length with the bit
  * 15 is of bytes that are written anywhere in the ring's memory, at the place that the first four
- * of them name. The first message is also read as a frame, and the whole as a listing. */
+ * of them name. The client has registered region 1, of 64 KiB, and published a block there, under a
+ * key of zeros. The first message is also read as a frame, and the whole as a listing. */
 #include <assert.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -14,7 +15,9 @@
 
 #include <skymem/skymem.h>
 
-#include "host/host.h"
+#include "host/published.h"
+#include "io/pages.h"
+#include "io/shared.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
@@ -50,6 +53,7 @@ static sky__host *the_host(void) {
     for (size_t i = 0; i < SKY_HOST_CLIENTS_MAX; i++)
         clients[i].fd = -1;
     host.clients = clients;
+    host.places = 1;
     host.complain_at = SKY_TIME_NEVER; /* no line for each input */
     host.complaints = 1000;
     bool open = sky__tenant_open(&host, &user, NULL) == SKY_OK &&
@@ -100,6 +104,39 @@ static void say(sky_ring *r, const uint8_t *data, size_t bytes, bool pokes) {
            bytes < SKY_RING_MEMORY_BYTES - at ? bytes : SKY_RING_MEMORY_BYTES - at);
 }
 
+#define REGION_BYTES 65536u
+
+/* Memory that all inputs share. */
+static int region(void) {
+    static void *at;
+    static int fd = -1;
+    if (!at) {
+        bool made = sky_pages_reserve(REGION_BYTES, &at, NULL) == SKY_OK &&
+                    sky_shared_make(at, REGION_BYTES, SKY_SHARED_READ, &fd) == SKY_OK;
+        assert(made);
+        (void)made;
+    }
+    return fd;
+}
+
+/* Region 1, and a block of two buffers in it. */
+static void publish(sky__host *h, sky__client *c, sky_ring *r) {
+    static const sky_shm_frame frames[] = {
+        {.kind = SKY_SHM_REGISTER, .region_bytes = REGION_BYTES},
+        {.kind = SKY_SHM_LAYOUT,
+         .count = 2,
+         .region = 1,
+         .layout = {.shape = {2, 1, 1}, .rows = {{.bytes = 5000}, {.offset = 9, .bytes = 7}}}}};
+    uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
+    h->region_numbers = 0;
+    for (int i = 0; i < 2; i++) {
+        (void)sky_ring_send(r, data, sky_shm_encode(&frames[i], data), i == 0 ? region() : -1);
+        sky__client_serve(h, c);
+        read_away(r);
+    }
+    assert(c->tenant->stat.regions == 1 && c->tenant->stat.blocks == 1);
+}
+
 /* Before the ring: over the socket. */
 static void say_first(sky__host *h, sky__client *c, int fd, const uint8_t *data, size_t bytes) {
     (void)sky_local_send(fd, data, bytes, -1);
@@ -117,6 +154,8 @@ static void serve(const uint8_t *data, size_t bytes) {
     sky__tenant *t = h->tenants[0];
     sky__client_open(t, c, ++h->numbers, ends[0], &peer);
     bool greeted = bytes % 8 != 0 && greet(h, c, ends[1], &ring); /* most are welcome */
+    if (greeted)
+        publish(h, c, &ring);
     while (bytes > 2 && c->fd >= 0) {
         size_t word = data[0] | (size_t)data[1] << 8, length = word & ~POKES;
         length = length < bytes - 2 ? length : bytes - 2;
@@ -136,6 +175,8 @@ static void serve(const uint8_t *data, size_t bytes) {
     sky__client_close(h, c, NULL);
     close(ends[1]);
     assert(!t->runs && t->stat.clients == 0 && !c->stage && !c->first && !c->ring.memory);
+    assert(t->stat.regions == 0 && t->stat.region_bytes == 0 && t->stat.blocks == 0);
+    assert(t->stat.block_bytes == 0 && !c->publishing);
     assert(sky_cache_metric(t->cache, SKY_TIER_NONE, SKY_METRIC_CACHE_LEASES) == 0);
 }
 

@@ -344,6 +344,13 @@ static json_t *stat_json(sky_cache *cache, const sky_host_stat *stat) {
     add(o, "arena_bytes_committed", stat->committed_bytes);
     add(o, "hits", stat->hits);
     add(o, "misses", stat->misses);
+    add(o, "regions", stat->regions);
+    add(o, "region_bytes", stat->region_bytes);
+    add(o, "blocks", stat->blocks);
+    add(o, "block_bytes", stat->block_bytes);
+    add(o, "block_puts", stat->block_puts);
+    add(o, "block_copied_bytes", stat->block_copied_bytes);
+    add(o, "block_corrupt", stat->block_corrupt);
     add(o, "corrupt", sum(cache, SKY_METRIC_TIER_CORRUPT));
     return o;
 }

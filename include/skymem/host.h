@@ -28,6 +28,14 @@ typedef struct {
     uint64_t committed_bytes; /* segments of the arena that there are now */
     uint64_t hits;            /* payloads lent to clients: what a get of theirs reads */
     uint64_t misses;          /* asked for, and in none of its stores */
+    /* What clients published in memory of their own (skymem/blob.h). */
+    uint64_t regions; /* registered now */
+    uint64_t region_bytes;
+    uint64_t blocks; /* published now */
+    uint64_t block_bytes;
+    uint64_t block_puts;         /* published so far */
+    uint64_t block_copied_bytes; /* of them, into the arena, for who asked in the ordinary way */
+    uint64_t block_corrupt;      /* withdrawn, as their bytes were not those published */
 } sky_host_stat;
 
 /* Another user that is served, from stores of its own: nothing of one is shown to another, and the

@@ -10,6 +10,7 @@
  *   tier.h     stores of your own, as tiers
  *   tensor.h   where rows of KV lie in an engine's memory
  *   host.h     one cache for all processes of a machine
+ *   blob.h     blocks in a program's own memory, shared by them without a copy
  *   engine.h   what an engine adapter provides
  *   manager.h  prompt in, engine state out         ← a program that runs models starts here
  *   stream.h   does it pay to store, and at which level
@@ -19,6 +20,7 @@
 #ifndef SKYMEM_SKYMEM_H
 #define SKYMEM_SKYMEM_H
 
+#include <skymem/blob.h>
 #include <skymem/cache.h>
 #include <skymem/codec.h>
 #include <skymem/engine.h>

@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "cache/opener.h"
-#include "host/host.h"
+#include "host/published.h"
 #include "io/pages.h"
 #include "io/shared.h"
 
@@ -69,8 +69,7 @@ static const char *blame(sky_status status) {
     return status == SKY_E_IO ? NULL : "its ring is not as it was left";
 }
 
-/* Send a frame, with a descriptor (-1: none), now or when the client reads. */
-static void client_send(sky__host *h, sky__client *c, const sky_shm_frame *frame, int passed) {
+void sky__client_send(sky__host *h, sky__client *c, const sky_shm_frame *frame, int passed) {
     uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
     if (c->fd < 0)
         return;
@@ -109,7 +108,8 @@ static void show_segments(sky__host *h, sky__client *c, uint64_t at, uint64_t by
         if (c->shown[i] == generation)
             continue;
         c->shown[i] = generation;
-        client_send(h, c, &(sky_shm_frame){.kind = SKY_SHM_SEGMENT, .segment = (uint32_t)i}, fd);
+        sky__client_send(h, c, &(sky_shm_frame){.kind = SKY_SHM_SEGMENT, .segment = (uint32_t)i},
+                         fd);
     }
 }
 
@@ -127,7 +127,7 @@ static void retire(sky__host *h, sky__tenant *t) {
             if (c->fd < 0 || c->tenant != t || c->shown[i] == 0 || c->shown[i] == generation)
                 continue;
             c->shown[i] = 0;
-            client_send(h, c, &(sky_shm_frame){.kind = SKY_SHM_RETIRED, .segment = i}, -1);
+            sky__client_send(h, c, &(sky_shm_frame){.kind = SKY_SHM_RETIRED, .segment = i}, -1);
         }
     }
 }
@@ -155,6 +155,12 @@ static void result_of(sky__host *h, sky__client *c, sky__run *run, uint32_t i,
                             .bytes = item->bytes,
                             .coding = item->coding,
                             .pinned = item->pinned};
+    if (run->op == SKY_OP_HAS && item->status == SKY_MISS &&
+        (out->bytes = sky__published_bytes(c->tenant, &item->key)) > 0)
+        out->status = SKY_OK;
+    if (run->op == SKY_OP_REMOVE && sky__published_remove(c->tenant, &item->key) &&
+        item->status == SKY_MISS)
+        out->status = SKY_OK;
     c->tenant->stat.hits += run->op == SKY_OP_LEASE && item->status == SKY_OK;
     c->tenant->stat.misses += run->op == SKY_OP_LEASE && item->status == SKY_MISS;
     if (run->op != SKY_OP_LEASE || item->status != SKY_OK)
@@ -176,7 +182,7 @@ void sky__run_end(sky__host *h, sky__run *run) {
         result_of(h, c, run, i, &done.results[i]);
     c->run_count--;
     free(run);
-    client_send(h, c, &done, -1);
+    sky__client_send(h, c, &done, -1);
 }
 
 static void end_unstarted(sky__host *h, sky__run *run, sky_status status) {
@@ -229,6 +235,16 @@ static bool fill_items(const sky__client *c, const sky_shm_frame *f, sky__run *r
     return true;
 }
 
+/* What brings a payload nearer, or waits for it, finds what clients published. */
+static void take_in_published(const sky__client *c, const sky__run *run) {
+    const sky_op op = run->op;
+    if (op != SKY_OP_LEASE && op != SKY_OP_PREFETCH && op != SKY_OP_PIN && op != SKY_OP_AWAIT &&
+        op != SKY_OP_EXPECT)
+        return;
+    for (uint32_t i = 0; i < run->count && c->tenant->stat.blocks > 0; i++)
+        sky__published_take_in(c->tenant, &run->items[i].key);
+}
+
 static void take_run(sky__host *h, sky__client *c, const sky_shm_frame *f) {
     size_t names = 0;
     for (uint32_t i = 0; i < f->count && f->op == SKY_OP_PUT; i++)
@@ -257,6 +273,7 @@ static void take_run(sky__host *h, sky__client *c, const sky_shm_frame *f) {
     if (f->left_ns != 0 && f->left_ns < (uint64_t)SKY_SECONDS(1000000))
         run->call.deadline_ns = sky_now() + (sky_time)f->left_ns;
     c->run_count++;
+    take_in_published(c, run);
     if (f->op == SKY_OP_LEASE && c->lease_count + f->count > SKY__HOST_LEASES_MAX)
         end_unstarted(h, run, SKY_E_BUSY);
     else
@@ -321,7 +338,7 @@ static void take_stage(sky__host *h, sky__client *c, const sky_shm_frame *f) {
     sky_shm_frame staged = {.kind = SKY_SHM_STAGED};
     staged.status = make_stage(c, f->stage_bytes, &fd);
     staged.stage_bytes = c->stage_bytes;
-    client_send(h, c, &staged, fd);
+    sky__client_send(h, c, &staged, fd);
     sky_local_close(fd);
 }
 
@@ -347,7 +364,7 @@ void sky__client_tell(sky__host *h, sky__client *c, const sky__chore *told) {
         frame.text_bytes = status == SKY_OK ? told->text_bytes : 0;
         c->listed = true;
     }
-    client_send(h, c, &frame, fd);
+    sky__client_send(h, c, &frame, fd);
     sky_local_close(fd);
 }
 
@@ -418,7 +435,7 @@ static void take_hello(sky__host *h, sky__client *c, const sky_shm_frame *f) {
         sky__client_close(h, c, status == SKY_E_IO ? NULL : "no descriptor is left for it");
 }
 
-static void take(sky__host *h, sky__client *c, const sky_shm_frame *f) {
+static void take(sky__host *h, sky__client *c, const sky_shm_frame *f, int passed) {
     if (f->kind == SKY_SHM_RUN)
         take_run(h, c, f);
     else if (f->kind == SKY_SHM_RELEASE)
@@ -429,6 +446,8 @@ static void take(sky__host *h, sky__client *c, const sky_shm_frame *f) {
         take_stage(h, c, f);
     else if (f->kind == SKY_SHM_ASK)
         take_ask(h, c, f);
+    else if (f->kind == SKY_SHM_REGISTER || f->kind == SKY_SHM_LAYOUT || f->kind == SKY_SHM_BLOCK)
+        sky__published_hear(h, c, f, passed);
     else
         sky__client_close(h, c, "it sends what a host sends");
 }
@@ -482,6 +501,7 @@ void sky__client_close(sky__host *h, sky__client *c, const char *why) {
         c->first = l->next;
         letter_free(l);
     }
+    sky__published_leave(h, c);
 }
 
 /* The first message, which alone is not in the ring. */
@@ -510,8 +530,8 @@ void sky__client_hear(sky__host *h, sky__client *c) {
     sky_status status = sky_ring_hear(&c->ring);
     if (status != SKY_OK)
         sky__client_close(h, c, status == SKY_E_IO ? NULL : "it sends no wake-up");
-    else if (c->ring.held_count > 0) /* a host makes all memory itself */
-        sky__client_close(h, c, "it sends a descriptor");
+    else if (c->ring.held_count > 1) /* one may wait for its message, REGISTER */
+        sky__client_close(h, c, "it sends descriptors without messages");
 }
 
 bool sky__client_has_work(const sky__client *c) {
@@ -528,15 +548,14 @@ void sky__client_serve(sky__host *h, sky__client *c) {
         sky_status status = sky_ring_receive(&c->ring, data, sizeof data, &bytes, &passed);
         if (status == SKY_MISS)
             return;
-        bool alien = passed >= 0;
-        sky_local_close(passed);
-        if (status == SKY_E_IO)
-            sky__client_close(h, c, NULL);
-        else if (status != SKY_OK)
+        if (status != SKY_OK)
             sky__client_close(h, c, blame(status));
-        else if (alien || sky_shm_decode(data, bytes, &frame) != SKY_OK)
-            sky__client_close(h, c, alien ? "it sends a descriptor" : "it sends no frame");
+        else if (sky_shm_decode(data, bytes, &frame) != SKY_OK)
+            sky__client_close(h, c, "it sends no frame");
+        else if (passed >= 0 && frame.kind != SKY_SHM_REGISTER)
+            sky__client_close(h, c, "it sends a descriptor");
         else
-            take(h, c, &frame);
+            take(h, c, &frame, passed);
+        sky_local_close(passed);
     }
 }

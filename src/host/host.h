@@ -2,10 +2,11 @@
  * at the clients' rings (io/ring.h) as long as one has something, and for a while more;
  * then it sleeps in poll.
  *
- *   host.c     the loop: accepts, drains the caches, ends
- *   tenant.c   a user's stores
- *   client.c   one client: its frames in, its letters out, its stage
- *   chores.c   listing and verifying, on a thread of their own
+ *   host.c       the loop: accepts, drains the caches, ends
+ *   tenant.c     a user's stores
+ *   client.c     one client: its frames in, its letters out, its stage
+ *   published.c  what clients publish in memory of their own
+ *   chores.c     listing and verifying, on a thread of their own
  *
  * A client is not trusted. What breaks the protocol ends its connection and nothing else: its runs
  * are cancelled, its leases released, its stage unmapped. */
@@ -41,6 +42,8 @@ typedef struct sky__letter {
 
 struct sky__client;
 struct sky__run;
+typedef struct sky__published sky__published; /* published.h */
+typedef struct sky__block sky__block;
 
 /* A user, and what it is served from. */
 typedef struct {
@@ -55,7 +58,8 @@ typedef struct {
     uint64_t segments_gone;     /* as they were counted when clients were last told */
     int folders[SKY_TIERS_MAX]; /* those of its stores, locked; -1: none */
     struct sky__run *runs;      /* under way */
-    sky_host_stat stat;         /* connections that are refused are counted of the host's own */
+    sky__published *blocks;
+    sky_host_stat stat; /* connections that are refused are counted of the host's own */
 } sky__tenant;
 
 /* A run under way in the cache. */
@@ -85,8 +89,9 @@ typedef struct sky__client {
     sky_time send_at; /* letters: not before; 0: when there is room */
     uint8_t *stage;   /* NULL: none */
     uint64_t stage_bytes;
-    uint32_t run_count, lease_count, letter_count, passed_count;
-    sky__run *stalled; /* the cache had no room for it; nothing more is read until it has */
+    uint32_t run_count, lease_count, letter_count, passed_count, region_count, block_leases;
+    sky__block *publishing; /* parts of it came; NULL: none */
+    sky__run *stalled;      /* the cache had no room for it; nothing more is read until it has */
     sky__letter *first, *last;
     uint64_t shown[SKY_SEGMENTS_MAX]; /* the generation of each segment that it was sent; 0: none */
 } sky__client;
@@ -112,6 +117,7 @@ typedef struct sky__host {
     sky_time accept_at;   /* not before */
     sky_time empty_since; /* when the last client left, if that counts; 0: it does not */
     uint64_t numbers;     /* of clients so far */
+    uint32_t region_numbers;
     sky__client *clients; /* [SKY_HOST_CLIENTS_MAX] */
     size_t places;        /* clients from here on were never used */
     sky_spin spin;
@@ -157,6 +163,8 @@ bool sky__client_has_work(const sky__client *c);
 void sky__client_serve(sky__host *h, sky__client *c);
 /* Whether a line about a bad client may go to the log: a flood of them is no flood of lines. */
 bool sky__host_may_log(sky__host *h);
+/* Send a frame, with a descriptor (-1: none), which stays the caller's, now or when it reads. */
+void sky__client_send(sky__host *h, sky__client *c, const sky_shm_frame *frame, int passed);
 /* Answer with numbers and bytes, if there are any. */
 void sky__client_tell(sky__host *h, sky__client *c, const sky__chore *told);
 /* A run is over: answer it and free it. */

@@ -1,7 +1,7 @@
 /* Proves, with processes of their own: clients share one copy of a payload; one that is killed,
- * while it reads or writes, gives back what it held, though a child of it lives; a host that is
- * killed is told of, what it lent stays readable, and the next one is connected to. The test runs
- * itself as host and as client. */
+ * while it reads or writes, gives back what it held, though a child of it lives; blocks of an owner
+ * that is killed go, and stay under their readers; a host that is killed is told of, what it lent
+ * stays readable, and the next one is connected to. The test runs itself as host and as client. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -39,13 +39,14 @@ static void say_ready(void *context) {
 
 static char *counters(void *context, sky_cache *cache, const sky_host_stat *stat) {
     (void)context;
-    char *text = malloc(128);
+    char *text = malloc(200);
     if (text)
         snprintf(
-            text, 128, "%llu %llu %llu %llu", (unsigned long long)stat->clients,
+            text, 200, "%llu %llu %llu %llu %llu %llu %llu", (unsigned long long)stat->clients,
             (unsigned long long)sky_cache_metric(cache, SKY_TIER_NONE, SKY_METRIC_CACHE_LEASES),
             (unsigned long long)sky_cache_metric(cache, 0, SKY_METRIC_TIER_BYTES_USED),
-            (unsigned long long)stat->committed_bytes);
+            (unsigned long long)stat->committed_bytes, (unsigned long long)stat->regions,
+            (unsigned long long)stat->blocks, (unsigned long long)stat->block_copied_bytes);
     return text;
 }
 
@@ -140,6 +141,62 @@ static int be_forker(const char *path) {
     return 0;
 }
 
+/* Publish key 1 in memory of its own, with a child that has it too, and wait to be killed. */
+static int be_owner(const char *path) {
+    char url[80];
+    snprintf(url, sizeof url, "shm:%s", path);
+    const sky_blob_options o = {.struct_bytes = sizeof o, .bytes = 2 * BYTES};
+    sky_blob *b;
+    uint64_t sizes[] = {BYTES / 2, BYTES / 2}, offsets[] = {BYTES, 4096};
+    if (sky_blob_open(url, &o, &b, NULL) != SKY_OK)
+        return 1;
+    uint8_t *memory = sky_blob_memory(b), *whole = malloc(BYTES);
+    sky_fixture_fill(whole, BYTES, 1);
+    for (int i = 0; i < 2; i++)
+        memcpy(memory + offsets[i], whole + (uint32_t)i * BYTES / 2, BYTES / 2);
+    free(whole);
+    const sky_block_layout k = {
+        .key = sky_fixture_key(1), .shape = {2, 1, 1}, .offsets = offsets, .sizes = sizes};
+    if (sky_block_put(b, &k, 1, SKY_TIME_NEVER, NULL) != SKY_OK)
+        return 1;
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(120);
+        pause();
+        _exit(0);
+    }
+    printf("%d\n", child);
+    fflush(stdout);
+    pause();
+    return 0;
+}
+
+static sky_blob *blob_of(const char *path) {
+    char url[80];
+    sky_blob *b = NULL;
+    snprintf(url, sizeof url, "shm:%s", path);
+    return sky_blob_open(url, NULL, &b, NULL) == SKY_OK ? b : NULL;
+}
+
+static sky_status open_block(sky_blob *b, sky_block **out) {
+    const sky_key key = sky_fixture_key(1);
+    *out = NULL;
+    return sky_block_get(b, &key, SKY_TIME_NEVER, out);
+}
+
+/* Open key 1, tell which file it lies in, and wait to be killed. */
+static int be_opener(const char *path) {
+    sky_blob *b = blob_of(path);
+    sky_block *k;
+    sky_span view;
+    if (!b || open_block(b, &k) != SKY_OK || sky_block_view(k, 0, 0, 0, &view) != SKY_OK)
+        return 1;
+    printf("%lu\n", file_behind(view.data));
+    fflush(stdout);
+    pause();
+    return 0;
+}
+
 /* ---- starting and ending them ---- */
 
 typedef struct {
@@ -176,7 +233,7 @@ static void end(process *p) {
 }
 
 typedef struct {
-    unsigned long long clients, leases, bytes, committed;
+    unsigned long long clients, leases, bytes, committed, regions, blocks, copied;
 } count;
 
 static count count_now(void) {
@@ -185,8 +242,9 @@ static count count_now(void) {
     sky_status status = sky_host_text(socket_path, sky_now() + PATIENCE, &text);
     if (status != SKY_OK)
         fail_msg("no counters: %s", sky_status_text(status));
-    assert_int_equal(
-        sscanf(text, "%llu %llu %llu %llu", &c.clients, &c.leases, &c.bytes, &c.committed), 4);
+    assert_int_equal(sscanf(text, "%llu %llu %llu %llu %llu %llu %llu", &c.clients, &c.leases,
+                            &c.bytes, &c.committed, &c.regions, &c.blocks, &c.copied),
+                     7);
     free(text);
     return c;
 }
@@ -293,6 +351,69 @@ static void a_child_of_a_dead_client_keeps_nothing(void **state) {
     end(&host);
 }
 
+static void blocks_of_the_dead_go_and_stay_under_readers(void **state) {
+    (void)state;
+    process host = start("host"), owner = start("owner");
+    sky_blob *b = blob_of(socket_path);
+    sky_block *k, *none;
+    sky_span view;
+    assert_non_null(b);
+    assert_int_equal(open_block(b, &k), SKY_OK);
+    assert_int_equal(sky_block_view(k, 0, 0, 0, &view), SKY_OK);
+    process reader = start("opener");
+    char inode[32];
+    snprintf(inode, sizeof inode, "%lu\n", file_behind(view.data));
+    assert_string_not_equal(inode, "0\n");
+    assert_string_equal(reader.line, inode); /* one memory, mapped read-only */
+    count c = await_clients(3, 0);
+    assert_true(c.regions == 1 && c.blocks == 1 && c.copied == 0 && c.bytes == 0);
+    end(&reader);
+    await_clients(2, 0);
+    const int child = atoi(owner.line); /* it has the owner's memory, and no connection */
+    end(&owner);
+    c = await_clients(1, 0);
+    assert_true(c.regions == 0 && c.blocks == 0);
+    assert_int_equal(open_block(b, &none), SKY_MISS);
+    uint8_t *data = malloc(BYTES);
+    sky_span all = {data, BYTES};
+    assert_non_null(data);
+    assert_int_equal(sky_block_read(k, SKY_BLOCK_ALL, &all, 1), SKY_OK);
+    assert_true(sky_fixture_holds(data, BYTES, 1));
+    sky_block_release(k);
+    free(data);
+    sky_blob_close(b);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    c = await_clients(0, 0);
+    assert_true(c.bytes == 0 && c.copied == 0);
+    end(&host);
+}
+
+static void owners_and_readers_are_killed_at_any_time(void **state) {
+    (void)state;
+    process host = start("host");
+    sky_blob *b = blob_of(socket_path);
+    uint8_t *data = malloc(BYTES);
+    sky_span all = {data, BYTES};
+    assert_non_null(data);
+    for (int round = 0; round < 6; round++) {
+        process owner = start("owner"), reader = start("opener");
+        sky_block *k;
+        assert_int_equal(open_block(b, &k), SKY_OK);
+        const int child = atoi(owner.line);
+        end(round % 2 ? &owner : &reader);
+        assert_int_equal(sky_block_read(k, SKY_BLOCK_ALL, &all, 1), SKY_OK);
+        assert_true(sky_fixture_holds(data, BYTES, 1));
+        end(round % 2 ? &reader : &owner);
+        assert_int_equal(kill(child, SIGKILL), 0);
+        sky_block_release(k);
+        const count c = await_clients(1, 0);
+        assert_true(c.regions == 0 && c.blocks == 0 && c.bytes == 0);
+    }
+    free(data);
+    sky_blob_close(b);
+    end(&host);
+}
+
 static void a_host_that_is_killed_is_told_of(void **state) {
     (void)state;
     process host = start("host");
@@ -327,12 +448,18 @@ int main(int argc, char **argv) {
             return be_host(argv[2]);
         if (strcmp(argv[1], "forker") == 0)
             return be_forker(argv[2]);
+        if (strcmp(argv[1], "owner") == 0)
+            return be_owner(argv[2]);
+        if (strcmp(argv[1], "opener") == 0)
+            return be_opener(argv[2]);
         return strcmp(argv[1], "reader") == 0 ? be_reader(argv[2]) : be_writer(argv[2]);
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(clients_share_one_copy_and_the_dead_give_back),
         cmocka_unit_test(a_writer_that_is_killed_leaves_the_old_or_the_new),
         cmocka_unit_test(a_child_of_a_dead_client_keeps_nothing),
+        cmocka_unit_test(blocks_of_the_dead_go_and_stay_under_readers),
+        cmocka_unit_test(owners_and_readers_are_killed_at_any_time),
         cmocka_unit_test(a_host_that_is_killed_is_told_of),
     };
     snprintf(socket_path, sizeof socket_path, "/tmp/skymem-processes-%d", getpid());

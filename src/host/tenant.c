@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "cache/opener.h"
-#include "host/host.h"
+#include "host/published.h"
 #include "io/file.h"
 
 /* ---- open, close ---- */
@@ -83,6 +83,8 @@ static sky_status open_cache(sky__tenant *t, const sky_host_user *user, sky_erro
         status = sky__opened_tier(t->cache, 0, &t->arena_tier);
     if (status == SKY_OK && !sky_memory_tier_arena(t->arena_tier, &t->arena))
         status = SKY_E_PARAM;
+    if (status == SKY_OK)
+        status = sky__published_create(&t->blocks);
     return status;
 }
 
@@ -111,6 +113,7 @@ sky_status sky__tenant_open(sky__host *h, const sky_host_user *user, sky_error *
 void sky__tenant_close(sky__host *h, size_t index) {
     sky__tenant *t = h->tenants[index];
     sky_cache_close(t->cache);
+    sky__published_destroy(t->blocks);
     for (size_t i = 0; i < SKY_TIERS_MAX; i++)
         sky_file_close(t->folders[i]);
     free(t->stores);

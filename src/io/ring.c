@@ -150,7 +150,7 @@ void sky_spin_done(sky_spin *s, bool came) {
     s->failures = came ? 0 : s->failures + 1;
 }
 
-static bool ring_spin(sky_ring *r, sky_time until) {
+bool sky_ring_look(sky_ring *r, sky_time until) {
     const sky_time end = sky_now() + sky_spin_ns(&r->spin);
     do
         for (int i = 0; i < LOOKS; i++) {
@@ -166,7 +166,7 @@ static bool ring_spin(sky_ring *r, sky_time until) {
 }
 
 void sky_ring_wait(sky_ring *r, sky_time until) {
-    if (ring_spin(r, until) || !sky_ring_sleep(r, SKY_RING_ON_WORD))
+    if (sky_ring_look(r, until) || !sky_ring_sleep(r, SKY_RING_ON_WORD))
         return;
     struct timespec at = {until / 1000000000, until % 1000000000};
     (void)syscall(SYS_futex, &r->in->rest, FUTEX_WAIT_BITSET, SKY_RING_ON_WORD,

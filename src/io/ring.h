@@ -87,6 +87,8 @@ bool sky_ring_is_read(const sky_ring *r);
 bool sky_ring_sleep(sky_ring *r, sky_ring_rest how);
 /* It is awake. */
 void sky_ring_rise(sky_ring *r);
+/* Look for a while, by `until`; true: there is something to do. */
+bool sky_ring_look(sky_ring *r, sky_time until);
 /* Look for a while, then sleep, until there is something to do, or `until`; may return early. The
  * side is awake then. */
 void sky_ring_wait(sky_ring *r, sky_time until);

@@ -32,4 +32,15 @@ for _ in first second; do
     said=$("$work/own_tier" "$work/values?max=1" 2>&1) && failed=1
     [[ $said == *"this store has no settings" ]] || { echo "own_tier: $said"; failed=1; }
 done
+
+# Two processes share a block that one of them laid out, through the installed daemon.
+cc -std=c11 -Wall -Wextra -Werror -D_GNU_SOURCE "$examples/share_block.c" "${flags[@]}" \
+    -o "$work/share_block"
+"$prefix/bin/skymemd" --socket "$work/host" --store mem:64MiB 2>"$work/daemon" &
+daemon=$!
+until [ -S "$work/host" ] || ! kill -0 "$daemon" 2>/dev/null; do sleep 0.05; done
+said=$("$work/share_block" "shm:$work/host" 2>&1) || failed=1
+kill "$daemon" && wait "$daemon"
+[ "$said" = "$(printf 'layer %s: K %s, V %s\n' 0 a b 1 c d 2 e f 3 g h)" ] ||
+    { echo "share_block: $said"; failed=1; }
 exit "$failed"

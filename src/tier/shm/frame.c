@@ -92,6 +92,59 @@ static void read_told(sky_reader *r, sky_shm_frame *f) {
     f->text_bytes = sky_read_u64(r);
 }
 
+/* ---- published blocks ---- */
+
+uint32_t sky_shm_buffers(const uint32_t shape[3], uint32_t layer_axis) {
+    uint64_t buffers = 1;
+    for (int i = 0; i < 3 && buffers <= SKY_SHM_BUFFERS_MAX; i++)
+        buffers *= shape[i];
+    bool good = layer_axis < 3 && buffers <= SKY_SHM_BUFFERS_MAX &&
+                shape[layer_axis] <= SKY_LAYERS_MAX;
+    return good ? (uint32_t)buffers : 0;
+}
+
+static void write_layout(sky_writer *w, const sky_shm_frame *f) {
+    const sky_shm_layout *l = &f->layout;
+    sky__write_key(w, &l->key);
+    sky_write_u64(w, l->lease);
+    for (int i = 0; i < 3; i++)
+        sky_write_u32(w, l->shape[i]);
+    sky_write_u32(w, l->layer_axis);
+    sky_write_u32(w, l->first);
+    for (uint32_t i = 0; i < f->count; i++) {
+        sky_write_u64(w, l->rows[i].offset);
+        sky_write_u32(w, l->rows[i].bytes);
+        sky_write_u64(w, l->rows[i].checksum);
+    }
+}
+
+static void read_layout(sky_reader *r, sky_shm_frame *f) {
+    sky_shm_layout *l = &f->layout;
+    sky__read_key(r, &l->key);
+    l->lease = sky_read_u64(r);
+    for (int i = 0; i < 3; i++)
+        l->shape[i] = sky_read_u32(r);
+    l->layer_axis = sky_read_u32(r);
+    l->first = sky_read_u32(r);
+    uint32_t buffers = r->failed ? 0 : sky_shm_buffers(l->shape, l->layer_axis);
+    sky__fail_unless(r, l->first < buffers && f->count <= buffers - l->first);
+    for (uint32_t i = 0; i < f->count; i++) {
+        l->rows[i].offset = sky_read_u64(r);
+        l->rows[i].bytes = sky_read_u32(r);
+        l->rows[i].checksum = sky_read_u64(r);
+        sky__fail_unless(r, l->rows[i].bytes > 0);
+    }
+}
+
+static void read_block(sky_reader *r, sky_shm_frame *f) {
+    sky__read_key(r, &f->key);
+    f->lease = sky_read_u64(r);
+    bool release = f->block_op == SKY_SHM_BLOCK_RELEASE;
+    static const sky_key none;
+    sky__fail_unless(r, (f->lease != 0) == release);
+    sky__fail_unless(r, !release || memcmp(&f->key, &none, sizeof none) == 0);
+}
+
 /* ---- frames ---- */
 
 /* What stands in the head beside kind, id and count. */
@@ -102,12 +155,20 @@ static uint32_t word_of(const sky_shm_frame *f) {
         return f->version;
     case SKY_SHM_REFUSED:
     case SKY_SHM_STAGED:
+    case SKY_SHM_REGISTERED:
+    case SKY_SHM_ANSWERED:
         return (uint32_t)f->status;
     case SKY_SHM_RUN:
         return (uint32_t)f->op;
     case SKY_SHM_SEGMENT:
     case SKY_SHM_RETIRED:
         return f->segment;
+    case SKY_SHM_LAYOUT:
+    case SKY_SHM_REGION:
+    case SKY_SHM_REGION_GONE:
+        return f->region;
+    case SKY_SHM_BLOCK:
+        return f->block_op;
     case SKY_SHM_ASK:
     case SKY_SHM_TOLD:
         return (uint32_t)f->question;
@@ -124,6 +185,8 @@ static void set_word(sky_shm_frame *f, uint32_t word, sky_reader *r) {
         return;
     case SKY_SHM_REFUSED:
     case SKY_SHM_STAGED:
+    case SKY_SHM_REGISTERED:
+    case SKY_SHM_ANSWERED:
         f->status = (sky_status)(int32_t)word;
         sky__fail_unless(r, sky_status_is_known(f->status));
         return;
@@ -134,6 +197,16 @@ static void set_word(sky_shm_frame *f, uint32_t word, sky_reader *r) {
     case SKY_SHM_SEGMENT:
     case SKY_SHM_RETIRED:
         f->segment = word;
+        return;
+    case SKY_SHM_LAYOUT:
+    case SKY_SHM_REGION:
+    case SKY_SHM_REGION_GONE:
+        f->region = word;
+        sky__fail_unless(r, word != 0);
+        return;
+    case SKY_SHM_BLOCK:
+        f->block_op = (sky_shm_block_op)word;
+        sky__fail_unless(r, word >= SKY_SHM_BLOCK_OPEN && word <= SKY_SHM_BLOCK_RELEASE);
         return;
     case SKY_SHM_ASK:
     case SKY_SHM_TOLD:
@@ -147,7 +220,7 @@ static void set_word(sky_shm_frame *f, uint32_t word, sky_reader *r) {
 
 size_t sky_shm_encode(const sky_shm_frame *f, uint8_t out[SKY_SHM_FRAME_BYTES_MAX]) {
     sky_writer w = sky_writer_over(out, SKY_SHM_FRAME_BYTES_MAX);
-    assert(f->count <= SKY_SHM_ITEMS_MAX);
+    assert(f->count <= (f->kind == SKY_SHM_LAYOUT ? SKY_SHM_ROWS_MAX : SKY_SHM_ITEMS_MAX));
     sky_write_u32(&w, f->kind);
     sky_write_u32(&w, f->id);
     sky_write_u32(&w, f->count);
@@ -169,14 +242,31 @@ size_t sky_shm_encode(const sky_shm_frame *f, uint8_t out[SKY_SHM_FRAME_BYTES_MA
         sky_write_u64(&w, f->stage_bytes);
     } else if (f->kind == SKY_SHM_TOLD) {
         write_told(&w, f);
+    } else if (f->kind == SKY_SHM_LAYOUT) {
+        write_layout(&w, f);
+    } else if (f->kind == SKY_SHM_BLOCK) {
+        sky__write_key(&w, &f->key);
+        sky_write_u64(&w, f->lease);
+    } else if (f->kind == SKY_SHM_REGISTER || f->kind == SKY_SHM_REGION) {
+        sky_write_u64(&w, f->region_bytes);
+    } else if (f->kind == SKY_SHM_REGISTERED) {
+        sky_write_u64(&w, f->number);
     }
     assert(!w.failed);
     return SKY_SHM_FRAME_BYTES_MAX - w.left;
 }
 
+/* The most that a frame of this kind counts; 0: it counts nothing. */
+static uint32_t count_max(sky_shm_kind kind) {
+    if (kind == SKY_SHM_LAYOUT)
+        return SKY_SHM_ROWS_MAX;
+    bool counts = kind == SKY_SHM_RUN || kind == SKY_SHM_DONE || kind == SKY_SHM_RELEASE;
+    return counts ? SKY_SHM_ITEMS_MAX : 0;
+}
+
 static void read_body(sky_reader *r, sky_shm_frame *f) {
-    bool counts = f->kind == SKY_SHM_RUN || f->kind == SKY_SHM_DONE || f->kind == SKY_SHM_RELEASE;
-    sky__fail_unless(r, counts ? f->count >= 1 && f->count <= SKY_SHM_ITEMS_MAX : f->count == 0);
+    uint32_t most = count_max(f->kind);
+    sky__fail_unless(r, f->count <= most && (f->count > 0) == (most > 0));
     if (r->failed)
         return;
     if (f->kind == SKY_SHM_HELLO) {
@@ -196,13 +286,21 @@ static void read_body(sky_reader *r, sky_shm_frame *f) {
         f->stage_bytes = sky_read_u64(r);
     } else if (f->kind == SKY_SHM_TOLD) {
         read_told(r, f);
+    } else if (f->kind == SKY_SHM_LAYOUT) {
+        read_layout(r, f);
+    } else if (f->kind == SKY_SHM_BLOCK) {
+        read_block(r, f);
+    } else if (f->kind == SKY_SHM_REGISTER || f->kind == SKY_SHM_REGION) {
+        f->region_bytes = sky_read_u64(r);
+    } else if (f->kind == SKY_SHM_REGISTERED) {
+        f->number = sky_read_u64(r);
     }
 }
 
 sky_status sky_shm_decode(const uint8_t *data, size_t bytes, sky_shm_frame *out) {
     sky_reader r = sky_reader_over(data, bytes);
     uint32_t kind = sky_read_u32(&r);
-    sky__fail_unless(&r, kind >= SKY_SHM_HELLO && kind <= SKY_SHM_TOLD);
+    sky__fail_unless(&r, kind >= SKY_SHM_HELLO && kind <= SKY_SHM_REGION_GONE);
     out->kind = (sky_shm_kind)kind;
     out->id = sky_read_u32(&r);
     out->count = sky_read_u32(&r);

@@ -109,13 +109,85 @@ static void runs_keep_their_bytes(void **state) {
                "01000000");
 }
 
+static void frames_of_blocks_keep_their_bytes(void **state) {
+    (void)state;
+    sky_shm_frame f = {.kind = SKY_SHM_REGISTER, .id = 2, .region_bytes = 4096};
+    assert_int_equal(again(&f, 24).region_bytes, 4096);
+    assert_hex("0e000000020000000000000000000000"
+               "0010000000000000");
+    f = (sky_shm_frame){.kind = SKY_SHM_REGISTERED, .status = SKY_E_FULL, .number = 3};
+    assert_int_equal(again(&f, 24).number, 3);
+    f = (sky_shm_frame){.kind = SKY_SHM_LAYOUT,
+                        .id = 1,
+                        .count = 1,
+                        .region = 7,
+                        .layout = {.key = {{0xaa}},
+                                   .lease = 5,
+                                   .shape = {2, 3, 4},
+                                   .layer_axis = 1,
+                                   .first = 23,
+                                   .rows = {{.offset = 4096, .checksum = 9, .bytes = 80}}}};
+    f = again(&f, 16 + 60 + 20);
+    assert_true(f.region == 7 && f.layout.shape[2] == 4 && f.layout.rows[0].checksum == 9);
+    assert_hex("10000000010000000100000007000000aa");
+    f.layout.first = 0;
+    f.layout.shape[0] = 64;
+    f.count = SKY_SHM_ROWS_MAX;
+    for (uint32_t i = 0; i < f.count; i++)
+        f.layout.rows[i] = (sky_shm_row){.offset = i, .bytes = 1};
+    again(&f, 16 + 60 + 20 * SKY_SHM_ROWS_MAX);
+    f = (sky_shm_frame){
+        .kind = SKY_SHM_BLOCK, .block_op = SKY_SHM_BLOCK_REMOVE, .key = {{0xbb}}, .lease = 0};
+    assert_int_equal(again(&f, 56).block_op, SKY_SHM_BLOCK_REMOVE);
+    f = (sky_shm_frame){.kind = SKY_SHM_ANSWERED, .id = 4, .status = SKY_E_BUSY};
+    assert_int_equal(again(&f, 16).status, SKY_E_BUSY);
+    f = (sky_shm_frame){.kind = SKY_SHM_REGION, .region = 6, .region_bytes = 8192};
+    assert_int_equal(again(&f, 24).region, 6);
+    f = (sky_shm_frame){.kind = SKY_SHM_REGION_GONE, .region = 6};
+    again(&f, 16);
+}
+
+static bool is_layout(uint32_t a, uint32_t b, uint32_t c, uint32_t axis, uint32_t first) {
+    sky_shm_frame out, f = {.kind = SKY_SHM_LAYOUT,
+                            .count = 2,
+                            .region = 1,
+                            .layout = {.shape = {a, b, c},
+                                       .layer_axis = axis,
+                                       .first = first,
+                                       .rows = {{.bytes = 1}, {.bytes = 1}}}};
+    return sky_shm_decode(bytes, sky_shm_encode(&f, bytes), &out) == SKY_OK;
+}
+
+static void shapes_have_bounds(void **state) {
+    (void)state;
+    assert_true(is_layout(2, 1, 1, 0, 0) && is_layout(1024, 2, 2, 0, 4094));
+    assert_true(is_layout(1, 4096, 1, 0, 0));
+    assert_false(is_layout(2, 1, 1, 3, 0));          /* no such axis */
+    assert_false(is_layout(1025, 1, 1, 0, 0));       /* layers */
+    assert_false(is_layout(64, 65, 1, 0, 0));        /* buffers */
+    assert_false(is_layout(65536, 65536, 1, 1, 0));  /* more than a word holds */
+    assert_false(is_layout(UINT32_MAX, 2, 2, 1, 0)); /* the same */
+    assert_false(is_layout(0, 1, 1, 0, 0));
+    assert_false(is_layout(2, 1, 1, 0, 1)); /* behind the last */
+    assert_false(is_layout(2, 1, 1, 0, UINT32_MAX));
+    sky_shm_frame out,
+        f = {.kind = SKY_SHM_BLOCK, .block_op = SKY_SHM_BLOCK_RELEASE, .key = {{0}}, .lease = 0};
+    assert_int_equal(sky_shm_decode(bytes, sky_shm_encode(&f, bytes), &out), SKY_E_CORRUPT);
+    f.lease = 1;
+    assert_int_equal(sky_shm_decode(bytes, sky_shm_encode(&f, bytes), &out), SKY_OK);
+    f.key.bytes[31] = 1;
+    assert_int_equal(sky_shm_decode(bytes, sky_shm_encode(&f, bytes), &out), SKY_E_CORRUPT);
+    f = (sky_shm_frame){.kind = SKY_SHM_REGION, .region_bytes = 1}; /* it has no number */
+    assert_int_equal(sky_shm_decode(bytes, sky_shm_encode(&f, bytes), &out), SKY_E_CORRUPT);
+}
+
 static void nothing_else_is_a_frame(void **state) {
     (void)state;
     sky_shm_frame out, f = {.kind = SKY_SHM_RUN, .count = 1, .op = SKY_OP_HAS};
     static const struct {
         size_t at;
         uint8_t value;
-    } wrong[] = {{0, 0},  {0, 14},      {1, 1},       {8, 0},      {8, 2},   {9, 1},
+    } wrong[] = {{0, 0},  {0, 21},      {1, 1},       {8, 0},      {8, 2},   {9, 1},
                  {12, 1}, {12, 12},     {15, 0x80},   {36, 16},    {37, 16}, {38, 4},
                  {39, 1}, {40 + 76, 1}, {40 + 81, 5}, {40 + 83, 1}};
     size_t used = sky_shm_encode(&f, bytes);
@@ -179,6 +251,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frames_keep_their_bytes),
         cmocka_unit_test(runs_keep_their_bytes),
+        cmocka_unit_test(frames_of_blocks_keep_their_bytes),
+        cmocka_unit_test(shapes_have_bounds),
         cmocka_unit_test(nothing_else_is_a_frame),
         cmocka_unit_test(entries_come_back),
     };

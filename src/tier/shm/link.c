@@ -161,6 +161,22 @@ sky_status sky__shm_link_send(sky__shm_link *l, const sky_shm_frame *frame) {
     return SKY_OK;
 }
 
+sky_status sky__shm_link_pass(sky__shm_link *l, const sky_shm_frame *frame, int fd,
+                              sky_time until) {
+    uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
+    const size_t bytes = sky_shm_encode(frame, data);
+    sky_status status;
+    while ((status = sky__shm_link_flush(l)) == SKY_OK) {
+        status = l->first ? SKY_E_BUSY : sky_ring_send(&l->ring, data, bytes, fd);
+        if (status != SKY_E_BUSY && status != SKY_E_FULL)
+            return status;
+        if (sky_now() >= until)
+            return SKY_E_DEADLINE;
+        sky_local_poll(NULL, NULL, NULL, 0, sky_now() + RETRY_NS);
+    }
+    return status;
+}
+
 static sky_status take_segment(sky__shm_link *l, const sky_shm_frame *f, int passed) {
     uint32_t i = f->segment;
     if (!l->arena || i >= l->arena_bytes / l->segment_bytes ||
@@ -199,6 +215,10 @@ sky_status sky__shm_link_await(sky__shm_link *l, sky_time until, sky_shm_frame *
     while ((status = sky__shm_link_receive(l, out, passed)) == SKY_MISS && sky_now() < until) {
         const bool writes = false;
         bool ready = false;
+        if ((status = sky__shm_link_flush(l)) != SKY_OK)
+            return status;
+        if (sky_ring_look(&l->ring, until)) /* a frame, or room for one that waits */
+            continue;
         if (sky_ring_sleep(&l->ring, SKY_RING_ON_SOCKET))
             sky_local_poll(&l->fd, &writes, &ready, 1, until);
         sky_ring_rise(&l->ring);

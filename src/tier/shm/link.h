@@ -48,13 +48,17 @@ void sky__shm_link_destroy(sky__shm_link *l);
 /* Send a frame, now or when the ring has room.
  * Errors: SKY_E_IO, SKY_E_CORRUPT, SKY_E_NOMEM: the link is broken */
 sky_status sky__shm_link_send(sky__shm_link *l, const sky_shm_frame *frame);
+/* Send a frame with a descriptor, which stays the caller's, by `until`.
+ * Errors: SKY_E_DEADLINE; SKY_E_IO, SKY_E_CORRUPT: the link is broken */
+sky_status sky__shm_link_pass(sky__shm_link *l, const sky_shm_frame *frame, int fd, sky_time until);
 /* Send what waits. Errors: SKY_E_IO, SKY_E_CORRUPT */
 sky_status sky__shm_link_flush(sky__shm_link *l);
 /* The next frame; *passed is the caller's, -1: none. Frames of segments are taken care of here, and
  * not shown.
  * Errors: SKY_MISS (none is there), SKY_E_IO, SKY_E_CORRUPT, SKY_E_NOMEM: the link is broken */
 sky_status sky__shm_link_receive(sky__shm_link *l, sky_shm_frame *out, int *passed);
-/* The same, by `until`, for who has nothing else to do. */
+/* The same, by `until`, for who has nothing else to do: it looks for a while, and then sleeps.
+ * Meanwhile it sends what waits. */
 sky_status sky__shm_link_await(sky__shm_link *l, sky_time until, sky_shm_frame *out, int *passed);
 
 /* The host made a stage. Errors: SKY_E_CORRUPT, SKY_E_NOMEM */

@@ -101,3 +101,24 @@ sky_status sky__shm_place_open(const sky__shm_place *p, sky_time until, sky__shm
     }
     return status;
 }
+
+const char *sky__shm_place_advice(sky_status status) {
+    switch (status) {
+    case SKY_MISS:
+        return "nobody listens there; start skymemd --socket PATH, or use shm:auto";
+    case SKY_E_DEADLINE:
+        return "no answer; is it a skymemd, and is it stopped?";
+    case SKY_E_DENIED:
+        return "it is another user's; ?user=NAME says that it may be";
+    case SKY_E_BUSY:
+        return "it has as many clients as it takes";
+    case SKY_E_UNSUPPORTED:
+        return "it is of another version";
+    case SKY_E_CORRUPT:
+        return "it is no skymemd";
+    case SKY_E_PARAM:
+        return "a socket's path has 1 to 107 bytes";
+    default:
+        return sky_status_text(status);
+    }
+}

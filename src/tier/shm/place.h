@@ -22,4 +22,7 @@ sky_status sky__shm_place_read(const char *url, sky__shm_place *out, sky_error *
 sky_status sky__shm_place_open(const sky__shm_place *p, sky_time until, sky__shm_link **out,
                                sky_error *error);
 
+/* What to do when that failed. */
+const char *sky__shm_place_advice(sky_status status);
+
 #endif

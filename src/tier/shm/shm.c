@@ -500,27 +500,6 @@ static const sky_tier_ops shm_ops = {
     .close = shm_close,
 };
 
-static const char *advice(sky_status status) {
-    switch (status) {
-    case SKY_MISS:
-        return "nobody listens there; start skymemd --socket PATH, or use shm:auto";
-    case SKY_E_DEADLINE:
-        return "no answer; is it a skymemd, and is it stopped?";
-    case SKY_E_DENIED:
-        return "it is another user's; ?user=NAME says that it may be";
-    case SKY_E_BUSY:
-        return "it has as many clients as it takes";
-    case SKY_E_UNSUPPORTED:
-        return "it is of another version";
-    case SKY_E_CORRUPT:
-        return "it is no skymemd";
-    case SKY_E_PARAM:
-        return "a socket's path has 1 to 107 bytes";
-    default:
-        return sky_status_text(status);
-    }
-}
-
 static sky_status start(sky__shm *t, sky_error *why) {
     sky_status status = sky__shm_place_open(&t->place, sky_now() + CONNECT_NS, &t->link, why);
     if (status != SKY_OK)
@@ -557,7 +536,7 @@ sky_status sky_shm_tier_open(const char *url, const sky_tier_env *env, sky_tier 
     if (status != SKY_OK) {
         shm_close(&t->tier);
         return sky_fail(error, status == SKY_MISS ? SKY_E_IO : status, "%.200s: %s", url,
-                        why.text[0] ? why.text : advice(status));
+                        why.text[0] ? why.text : sky__shm_place_advice(status));
     }
     *out = &t->tier;
     return SKY_OK;
