@@ -315,6 +315,7 @@ sky__subject sky__blocks_subject(const sky__block_table *t, uint32_t block) {
     sky__subject of = {.id = {.key = row->key, .version = row->version}, .before = row->before};
     sky_index_info(t->index, block, &of.info);
     of.facts = sky__block_facts(t->core, &of.info, row->pinned);
+    of.facts.moves = row->moves;
     return of;
 }
 

@@ -32,6 +32,7 @@ typedef struct {
     uint64_t hits;
     int64_t expires_ms; /* INT64_MAX: never */
     sky__epoch before;  /* of a block that was moved */
+    uint16_t moves;     /* how often it was, modulo 65,536 */
     bool pinned;        /* by a PIN: once in the index, besides puts under way below it */
     sky_key parent;     /* zero: none */
     bool moving;        /* counted in both epochs */

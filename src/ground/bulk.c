@@ -149,6 +149,7 @@ static bool next_head(sky__bulk *b, const sky__block_table *blocks, sky_message 
     sky_index_info(blocks->index, block, &info);
     uint8_t *data = out->data + sky_message_data_offset(SKY_WIRE_SET);
     sky_block_head head = sky__head_of(b->core, &info, row->version, &row->before, row->named);
+    head.moves = row->moves;
     sky_head_encode(&head, data);
     m->id = (sky_chunk_id){.key = row->key, .version = command.head_version};
     m->facts = sky__block_facts(b->core, &info, row->pinned);

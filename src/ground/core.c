@@ -112,6 +112,7 @@ sky_chunk_facts sky__block_facts(const sky__core *c, const sky_block_info *info,
  * when. */
 static void head_facts(const sky_frame *f, sky_chunk_facts *facts, uint32_t copy) {
     facts->set_ms = f->turning.start_ms;
+    facts->moves = 0;
     facts->centre = facts->first = facts->next = sky_frame_head(f, copy);
     if (!sky_strategy_row_of(facts->strategy)->windowed)
         return;

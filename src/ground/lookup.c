@@ -225,6 +225,7 @@ static sky_status adopt_head(sky_session *s, const sky__operation *o, const sky_
                           .version = h->version,
                           .head_version = head_version,
                           .before = {h->before_ms, h->before_centre},
+                          .moves = h->moves,
                           .scattered = h->before_ms != 0,
                           .named = h->named,
                           .adopted = true,

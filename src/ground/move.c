@@ -81,6 +81,7 @@ static sky_status take_epoch(sky_session *s, sky__request *r, uint32_t block, in
     r->of.before = row->before;
     r->of.info = there;
     r->of.facts = sky__block_facts(&s->core, &there, row->pinned);
+    r->of.facts.moves = ++row->moves;
     return SKY_OK;
 }
 

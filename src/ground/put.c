@@ -301,6 +301,7 @@ bool sky__put_compose(sky_session *s, const sky__operation *o, sky_message *m, s
     if (o->id.number == 0) {
         sky_block_head head = sky__head_of(&s->core, &r->of.info, r->of.id.version, &r->of.before,
                                            is_named(s, r));
+        head.moves = r->of.facts.moves;
         sky_head_encode(&head, data);
     } else {
         uint32_t chunks = sky__data_chunks(&s->core, payload_bytes);

@@ -216,6 +216,7 @@ static void give_place(slot *s, const sky_chunk_facts *facts) {
     s->facts.window_planes = facts->window_planes;
     s->facts.window_slots = facts->window_slots;
     s->facts.strategy = facts->strategy;
+    s->facts.moves = facts->moves;
 }
 
 /* Of a key's heads only the newest is kept: there is one at most. False: it is another. */
@@ -253,7 +254,7 @@ sky_outcome sky__node_store(sky_node *n, const sky_message *m, sky_satellite giv
         note_giver(s, giver);
         sky__node_touch(n, s);
         s->facts.spare |= m->facts.spare;
-        if (m->facts.set_ms > s->facts.set_ms) { /* it was moved, and ours did not hear of it */
+        if (sky_facts_later(&m->facts, &s->facts)) { /* moved, and ours did not hear of it */
             give_place(s, &m->facts);
             s->redirected = s->move == SENT;
         }
@@ -499,7 +500,7 @@ static void take_migrate_ack(sky_node *n, const sky_datagram *in, const sky_mess
 }
 
 static bool has_place(const slot *s, const sky_chunk_facts *facts) {
-    return s->facts.set_ms == facts->set_ms &&
+    return s->facts.set_ms == facts->set_ms && s->facts.moves == facts->moves &&
            sky_satellite_equal(s->facts.centre, facts->centre) &&
            sky_satellite_equal(s->facts.first, facts->first);
 }
@@ -510,8 +511,8 @@ static void move_chunk(sky_node *n, slot *s, const sky_chunk_facts *facts) {
     s->doomed = false;
     if (has_place(s, facts) && s->facts.spare == facts->spare)
         return; /* said twice */
-    if (!sky_strategy_row_of(facts->strategy)->migrates && facts->set_ms < s->facts.set_ms)
-        return; /* overtaken: such homes differ by their times alone */
+    if (!has_place(s, facts) && !sky_facts_later(facts, &s->facts))
+        return; /* overtaken by a later one */
     s->facts.spare = facts->spare;
     s->redirected = true;
     give_place(s, facts);

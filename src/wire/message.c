@@ -62,6 +62,13 @@ bool sky_chunk_same_block(const sky_chunk_id *a, const sky_chunk_id *b) {
     return a->version == b->version && memcmp(a->key.bytes, b->key.bytes, SKY_KEY_BYTES) == 0;
 }
 
+bool sky_facts_later(const sky_chunk_facts *a, const sky_chunk_facts *b) {
+    uint16_t ahead = (uint16_t)(a->moves - b->moves);
+    if (ahead == 0)
+        return a->set_ms > b->set_ms;
+    return ahead <= UINT16_MAX / 2;
+}
+
 bool sky_chunk_id_equal(const sky_chunk_id *a, const sky_chunk_id *b) {
     return a->number == b->number && sky_chunk_same_block(a, b);
 }
@@ -116,7 +123,8 @@ static void put_facts(sky_writer *w, const sky_chunk_facts *f) {
     sky_write_u32(w, f->chunk_count);
     sky_write_u16(w, f->window_planes);
     sky_write_u16(w, f->window_slots);
-    sky_write_u32(w, (uint32_t)f->strategy);
+    sky_write_u16(w, (uint16_t)f->strategy);
+    sky_write_u16(w, f->moves);
 }
 
 static void put_row(sky_writer *w, const sky_message *m) {
@@ -314,7 +322,8 @@ static bool take_facts(sky_reader *r, sky_message *m) {
     f->chunk_count = sky_read_u32(r);
     f->window_planes = sky_read_u16(r);
     f->window_slots = sky_read_u16(r);
-    ok &= take_strategy(sky_read_u32(r), f->window_planes, f->window_slots, &f->strategy);
+    ok &= take_strategy(sky_read_u16(r), f->window_planes, f->window_slots, &f->strategy);
+    f->moves = sky_read_u16(r);
     return ok && number_ok(f->chunk_count) && m->id.number <= f->chunk_count;
 }
 
@@ -513,7 +522,8 @@ void sky_head_encode(const sky_block_head *head, uint8_t out[SKY_HEAD_BYTES]) {
     put_satellite(&w, head->centre);
     put_satellite(&w, head->before_centre);
     sky_write_u32(&w, head->payload_bytes);
-    sky_write_u32(&w, head->chunk_bytes);
+    sky_write_u16(&w, (uint16_t)head->chunk_bytes);
+    sky_write_u16(&w, head->moves);
     sky_write_u32(&w, head->chunk_count);
     sky_write_u32(&w, head->servers);
     sky_write_u16(&w, head->window_planes);
@@ -536,7 +546,8 @@ sky_status sky_head_decode(const uint8_t *data, size_t bytes, sky_block_head *ou
     ok &= take_satellite(&r, &h.centre);
     ok &= take_satellite(&r, &h.before_centre);
     h.payload_bytes = sky_read_u32(&r);
-    h.chunk_bytes = sky_read_u32(&r);
+    h.chunk_bytes = sky_read_u16(&r);
+    h.moves = sky_read_u16(&r);
     h.chunk_count = sky_read_u32(&r);
     h.servers = sky_read_u32(&r);
     h.window_planes = sky_read_u16(&r);

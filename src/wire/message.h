@@ -92,6 +92,8 @@ typedef struct {
     uint8_t pin_hour; /* MIGRATE of what is pinned: wall hour it was last used in, modulo 256 */
     bool spare;       /* the block outlives the loss of this chunk: no reason to purge it */
     uint8_t copies;   /* of the chunk, on different satellites; 0 is 1 */
+    uint16_t moves;   /* how often its block was moved, modulo 65,536: of two places a chunk may
+                         have, the one of the later move counts */
 } sky_chunk_facts;
 
 /* What chunk 0 holds, so that a ground whose index is empty can read the block. A head has a
@@ -111,8 +113,9 @@ typedef struct {
     sky_strategy strategy;
     uint8_t replicas;
     uint8_t parity;
-    uint8_t level; /* at most 15 */
-    bool named;    /* its value may be replaced */
+    uint8_t level;  /* at most 15 */
+    bool named;     /* its value may be replaced */
+    uint16_t moves; /* as of its chunks */
 } sky_block_head;
 
 #define SKY_HEAD_BYTES 56
@@ -214,6 +217,10 @@ sky_status sky_message_decode(const uint8_t *bytes, size_t byte_count, sky_messa
 /* Checksum of a chunk's data: XXH3 seeded with its name, so that the right bytes under the wrong
  * name fail too. */
 uint64_t sky_chunk_checksum(const sky_chunk_id *id, const void *data, size_t bytes);
+
+/* Does the place in `a` count, and that in `b` no more? The later move does; of as many moves the
+ * later time. */
+bool sky_facts_later(const sky_chunk_facts *a, const sky_chunk_facts *b);
 
 bool sky_chunk_id_equal(const sky_chunk_id *a, const sky_chunk_id *b);
 bool sky_chunk_same_block(const sky_chunk_id *a, const sky_chunk_id *b); /* key and version */

@@ -134,6 +134,7 @@ static void assert_same(const sky_message *a, const sky_message *b) {
     assert_int_equal(a->facts.checksum, b->facts.checksum);
     assert_int_equal(a->facts.window_slots, b->facts.window_slots);
     assert_int_equal(a->facts.strategy, b->facts.strategy);
+    assert_int_equal(a->facts.moves, b->facts.moves);
     assert_int_equal(a->facts.pinned, b->facts.pinned);
     assert_int_equal(a->spent_ns, b->spent_ns);
     assert_int_equal(a->outcome, b->outcome);
@@ -175,6 +176,7 @@ static void bounds_come_back(void **state) {
     in.facts.window_planes = in.facts.window_slots = 0;
     in.facts.first = (sky_satellite){SKY_PLANES_MAX, SKY_SLOTS_MAX};
     in.facts.set_ms = INT64_MAX;
+    in.facts.moves = UINT16_MAX;
     in.id.number = in.facts.chunk_count = 16777215;
     in.id.version = UINT64_MAX;
     in.data_bytes = SKY_WIRE_DATA_BYTES_MAX;
@@ -410,7 +412,29 @@ static sky_block_head sample_head(void) {
                             .strategy = SKY_PLACE_ROTATION,
                             .replicas = 2,
                             .parity = 3,
-                            .level = 7};
+                            .level = 7,
+                            .moves = 40000};
+}
+
+/* The later move counts, whatever time it names, also where the count begins again; of as many
+ * moves, the later time. */
+static void the_later_move_counts(void **state) {
+    (void)state;
+    static const struct {
+        uint16_t moves;
+        int64_t set_ms;
+        uint16_t than_moves;
+        int64_t than_set_ms;
+        bool later;
+    } cases[] = {{0, 5, 0, 4, true},     {0, 4, 0, 5, false},    {0, 4, 0, 4, false},
+                 {2, 1, 1, 9, true},     {1, 9, 2, 1, false},    {0, 1, UINT16_MAX, 9, true},
+                 {9, 1, 65530, 9, true}, {65530, 9, 9, 1, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sky_chunk_facts a = {.moves = cases[i].moves, .set_ms = cases[i].set_ms};
+        sky_chunk_facts b = {.moves = cases[i].than_moves, .set_ms = cases[i].than_set_ms};
+        if (sky_facts_later(&a, &b) != cases[i].later)
+            fail_msg("case %zu", i);
+    }
 }
 
 static void heads_come_back(void **state) {
@@ -425,6 +449,8 @@ static void heads_come_back(void **state) {
     assert_int_equal(out.payload_bytes, in.payload_bytes);
     assert_int_equal(out.before_centre.slot, 9);
     assert_int_equal(out.parity, 3);
+    assert_int_equal(out.chunk_bytes, 6144);
+    assert_int_equal(out.moves, 40000);
     assert_int_equal(sky_head_decode(bytes, SKY_HEAD_BYTES - 1, &out), SKY_E_CORRUPT);
     assert_int_equal(sky_head_decode(bytes, SKY_HEAD_BYTES + 1, &out), SKY_E_CORRUPT);
     static const struct {
@@ -505,6 +531,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(noise_is_refused),
         cmocka_unit_test(checksums_name_their_chunk),
         cmocka_unit_test(heads_come_back),
+        cmocka_unit_test(the_later_move_counts),
         cmocka_unit_test(the_age_of_a_pin_goes_along),
     };
     if (argc == 2 && strcmp(argv[1], "print") == 0)
