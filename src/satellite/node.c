@@ -430,6 +430,15 @@ static bool of_no_use(const sky_node *n, const sky_message *m) {
            sky__gossip_known(n, &m->id);
 }
 
+/* Where a head lies follows from nothing but the time: a giver that says otherwise lies, and would
+ * take the head along to where nobody asks for it. */
+static bool is_placed_as_head(sky_node *n, const sky_message *m) {
+    const sky_node_config *c = n->config;
+    bool ours = m->id.number > 0 || m->facts.set_ms == c->turning.start_ms;
+    n->stat.malformed += !ours;
+    return ours;
+}
+
 /* One made again takes no other chunk's room, and changes nothing about one that is here. */
 static sky_outcome take_copy(sky_node *n, sky_satellite giver, const sky_message *m) {
     sky_chunk_id evicted;
@@ -446,7 +455,7 @@ static sky_outcome take_copy(sky_node *n, sky_satellite giver, const sky_message
 
 static void take_migrate(sky_node *n, const sky_datagram *in, const sky_message *m) {
     sky_chunk_id evicted;
-    if (!chunk_acceptable(n, m) || n->ack_count == SKY_NODE_ACKS_MAX)
+    if (!chunk_acceptable(n, m) || !is_placed_as_head(n, m) || n->ack_count == SKY_NODE_ACKS_MAX)
         return; /* it will be sent again */
     sky_outcome outcome = SKY_STORED;
     sky__removal removal = sky__removed_known(n, &m->id);

@@ -666,6 +666,55 @@ static void a_move_is_passed_on_without_an_answer(void **state) {
     bench_close(&b);
 }
 
+/* A block that is moved to a time to come and then to an earlier one is where the second MOVE says,
+ * in whatever order the two arrive. */
+static void moves_may_overtake_each_other(void **state) {
+    (void)state;
+    for (int overtaken = 0; overtaken < 2; overtaken++) {
+        bench b;
+        bench_open(&b, 4);
+        sky_message chunk = bench_set(SKY_WIRE_SET, 1, here), out;
+        bench_tell(&b, 0, &chunk);
+        assert_true(bench_hear(&b, BENCH_SERVE_NS, &out));
+        sky_message far = move(), near = move();
+        far.facts.moves = 1;
+        near.facts.moves = 2;
+        near.facts.set_ms = chunk.facts.set_ms;
+        near.facts.first = (sky_satellite){3, 7};
+        for (int i = 0; i < 2; i++) {
+            bench_tell(&b, BENCH_SERVE_NS, i == overtaken ? &far : &near);
+            assert_true(bench_hear(&b, BENCH_SERVE_NS, &out));
+            if (out.type == SKY_WIRE_MIGRATE) /* it sets out, and is told of the next move */
+                assert_true(bench_hear(&b, BENCH_SERVE_NS, &out));
+            assert_int_equal(out.type, SKY_WIRE_ROW_ACK);
+            assert_int_equal(out.moved, 1);
+        }
+        sky_node_chunk found;
+        assert_true(sky_node_find(&b.node, &chunk.id, &found));
+        assert_int_equal(found.facts.moves, 2);
+        assert_true(sky_satellite_equal(found.facts.first, near.facts.first));
+        bench_close(&b);
+    }
+}
+
+/* A head lies where the time says. A giver that names another time would take it away. */
+static void heads_are_given_for_their_place_alone(void **state) {
+    (void)state;
+    for (int moved = 0; moved < 2; moved++) {
+        bench b;
+        bench_open(&b, 4);
+        sky_message m = bench_set(SKY_WIRE_MIGRATE, 1, here), out;
+        m.id.number = 0;
+        m.facts.set_ms = b.config.turning.start_ms + moved;
+        m.facts.checksum = sky_chunk_checksum(&m.id, bench_payload, sizeof bench_payload);
+        bench_tell_from(&b, 0, &m, centre);
+        assert_int_equal(bench_hear(&b, 0, &out), !moved);
+        assert_int_equal(sky_node_chunks(&b.node), !moved);
+        assert_int_equal(b.node.stat.malformed, moved);
+        bench_close(&b);
+    }
+}
+
 /* ---- hostile ---- */
 
 static void bad_messages_are_counted(void **state) {
@@ -723,6 +772,8 @@ int main(void) {
         cmocka_unit_test(what_is_set_again_is_not_dropped),
         cmocka_unit_test(a_move_follows_the_chunk),
         cmocka_unit_test(a_move_is_passed_on_without_an_answer),
+        cmocka_unit_test(moves_may_overtake_each_other),
+        cmocka_unit_test(heads_are_given_for_their_place_alone),
         cmocka_unit_test(bad_messages_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
