@@ -552,7 +552,7 @@ static void report(const run *r, sky_time until, sky_sim_result *out) {
         add_check(out, "always_a_copy", r->sky.copies_kept);
     if (!sky__run_several(r) && r->sky.copies > 1)
         add_check(out, "redundancy_returns", r->sky.redundancy);
-    if (!sky__run_several(r) && r->sky.copies == 1 && r->scenario.parity > 0)
+    if (!sky__run_several(r) && r->scenario.parity > 0)
         add_check(out, "parity_returns", r->sky.parity);
     if (sky__run_several(r))
         add_check(out, "no_older_value", r->fresh.older == 0);

@@ -12,6 +12,9 @@
  * Both are requests that the session makes itself. Reading stripes takes a tenth of the link: after
  * each, the session waits ten times as long as its pieces take.
  *
+ * With replicas too the first copy of each piece is asked for, and set again: satellites see to the
+ * others (satellite/copies.c), unless all of a piece are gone.
+ *
  * Surprise: for each column of the stripe the session keeps only the first and the last stripe that
  * lack it, as a satellite that restarted lacks all its pieces. If a piece between is there, it is
  * sent a second time, which does no harm. */
@@ -65,7 +68,7 @@ static uint32_t check_stripes(const sky_session *s, const sky__request *r, uint3
 /* A get of the block has ended. */
 void sky__check_after_get(sky_session *s, uint32_t block, int64_t wall_ms) {
     sky__block_row *row = &s->blocks.rows[block];
-    if (s->core.stripes.parity == 0 || s->core.config.replicas > 1 || row->moving ||
+    if (s->core.stripes.parity == 0 || row->moving ||
         (row->checked && s->core.now < row->checked + CHECK_AGAIN_NS))
         return;
     row->checked = s->core.now > 0 ? s->core.now : 1;
@@ -102,7 +105,6 @@ static uint32_t check_first(const sky_session *s, const sky__request *r, uint32_
 static bool check_unit(sky_session *s, sky__request *r, uint32_t unit, sky__operation *o) {
     uint32_t count;
     o->id.number = check_first(s, r, unit, &count);
-    o->copy = unit % s->core.config.replicas;
     return o->id.number > 0;
 }
 
@@ -173,8 +175,7 @@ static sky_time patrol_gap(const sky_session *s) {
 }
 
 static bool patrol_due(const sky_session *s) {
-    return s->core.stripes.parity > 0 && s->core.config.replicas == 1 &&
-           sky_index_count(s->blocks.index) > 0;
+    return s->core.stripes.parity > 0 && sky_index_count(s->blocks.index) > 0;
 }
 
 /* The next block after the last one, wall clock or not: what is past its time goes at its next

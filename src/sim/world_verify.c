@@ -88,9 +88,11 @@ static bool is_broken(const survey *s, uint32_t block) {
     return broken;
 }
 
-/* Fewer copies than there can be, and fewer than there should. */
+/* Fewer copies than there can be, and fewer than there should. A piece of a stripe that has none is
+ * made again from the others. */
 static bool is_thin(const survey *s, uint32_t block, uint32_t number, uint32_t copies) {
-    return copies < sky_session_copies(s->session) && copies < copies_joined(s, block, number);
+    return (copies > 0 || s->parity == 0) && copies < sky_session_copies(s->session) &&
+           copies < copies_joined(s, block, number);
 }
 
 static void judge_block(const survey *s, uint32_t block) {
