@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 
+#define TURNS_BACK   240  /* an hour: what is left behind for longer is not looked for */
 #define LOSS_SAMPLES 256  /* the estimate remembers */
 #define ALL_SAMPLES  64   /* and the other; it begins with none lost, so that one loss is little */
 #define SILENT_MOST  8    /* requests unheard are not the links', whatever they lose */
@@ -157,6 +158,15 @@ static void add_place(sky_satellite places[SKY__PLACES_MAX], uint32_t *count, sk
     places[(*count)++] = place;
 }
 
+sky_chunk_facts sky__facts_before(const sky__core *c, const sky_chunk_facts *facts,
+                                  const sky__epoch *before, uint32_t server) {
+    sky_chunk_facts old = *facts;
+    old.set_ms = before->set_ms;
+    old.centre = before->centre;
+    old.first = sky_frame_first(c->config.frame, before->centre, server);
+    return old;
+}
+
 /* Where a chunk may be: at its place, if it is on its way still at the place before, where clocks
  * differ it may have left for the next one early; and if the block was moved and the chunk did not
  * hear of it, in its old home. */
@@ -172,10 +182,7 @@ uint32_t sky__places(const sky__core *c, const sky_chunk_facts *facts, const sky
     if (rotates_in <= 2 * c->config.skew_ns)
         add_place(places, &count, place_at(c, facts, rotations + 1));
     if (before && before->set_ms) {
-        sky_chunk_facts old = *facts;
-        old.set_ms = before->set_ms;
-        old.centre = before->centre;
-        old.first = sky_frame_first(c->config.frame, before->centre, server);
+        sky_chunk_facts old = sky__facts_before(c, facts, before, server);
         add_place(places, &count, place_at(c, &old, rotations));
         if (place_before(c, &old, rotations, &place))
             add_place(places, &count, place);
@@ -189,6 +196,36 @@ void sky__last_places(const sky__core *c, const sky_chunk_facts *facts,
     uint64_t rotations = sky__rotations(c), set = sky_turns_at_ms(turning, facts->set_ms);
     for (uint64_t back = 2; back <= SKY__LAST_ROTATIONS && set + back <= rotations; back++)
         add_place(places, count, place_at(c, facts, rotations - back));
+}
+
+/* A chunk leaves `from` after this turn, for wherever it belongs then. Did a laser lead there at
+ * any time until `last`? */
+static bool could_leave(const sky__core *c, const sky_chunk_facts *facts, uint64_t turn,
+                        uint64_t last) {
+    const sky_frame *f = c->config.frame;
+    sky_satellite from = place_at(c, facts, turn);
+    for (uint64_t later = turn + 1; later <= last; later++) {
+        sky_satellite to = place_at(c, facts, later);
+        if (sky_satellite_equal(from, to) || sky_frame_joined(f, from, to, later))
+            return true;
+    }
+    return false;
+}
+
+bool sky__may_be_cut_off(const sky__core *c, const sky_chunk_facts *facts) {
+    const sky_frame *f = c->config.frame;
+    uint64_t set = sky_turns_at_ms(&f->turning, facts->set_ms), now = sky__rotations(c);
+    if (!f->physical || !sky_strategy_row_of(facts->strategy)->migrates ||
+        now < set + SKY__LAST_ROTATIONS)
+        return false;
+    uint64_t last = now - SKY__LAST_ROTATIONS;
+    for (uint64_t turn = last > set + TURNS_BACK ? last - TURNS_BACK : set; turn < last; turn++) {
+        sky_satellite at = place_at(c, facts, turn);
+        if (!sky_satellite_equal(at, place_at(c, facts, turn + 1)) &&
+            !could_leave(c, facts, turn, now - 1))
+            return true;
+    }
+    return false;
 }
 
 /* ---- epochs and heads ---- */

@@ -91,7 +91,7 @@ sky_block_head sky__head_of(const sky__core *c, const sky_block_info *info, uint
                             const sky__epoch *before, bool named);
 
 #define SKY__LAST_ROTATIONS 8 /* migration may lag by */
-#define SKY__PLACES_MAX     (5 + SKY__LAST_ROTATIONS)
+#define SKY__PLACES_MAX     (5 + 2 * SKY__LAST_ROTATIONS)
 /* All places a chunk of this server may be in, the likeliest first. before: NULL, or the epoch the
  * block came from. */
 uint32_t sky__places(const sky__core *c, const sky_chunk_facts *facts, const sky__epoch *before,
@@ -99,5 +99,11 @@ uint32_t sky__places(const sky__core *c, const sky_chunk_facts *facts, const sky
 /* And those it was in some rotations ago, further than the one before: added to the others. */
 void sky__last_places(const sky__core *c, const sky_chunk_facts *facts,
                       sky_satellite places[SKY__PLACES_MAX], uint32_t *count);
+/* A chunk's facts in the epoch its block came from. */
+sky_chunk_facts sky__facts_before(const sky__core *c, const sky_chunk_facts *facts,
+                                  const sky__epoch *before, uint32_t server);
+/* In a true sky: may it have stayed behind for longer than the last turns, because no laser led
+ * from its satellite to the next? */
+bool sky__may_be_cut_off(const sky__core *c, const sky_chunk_facts *facts);
 
 #endif

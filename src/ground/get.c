@@ -74,7 +74,8 @@ static bool is_another(const sky_session *s, const sky__request *r, uint32_t blo
 static bool may_lag(const sky_session *s, const sky__request *r) {
     const sky_frame *f = s->core.config.frame;
     bool migrates = sky_strategy_row_of(f->placement.strategy)->migrates;
-    uint64_t set = sky_turns_at_ms(&f->turning, r->of.info.set_ms);
+    int64_t moved_ms = r->of.before.set_ms, set_ms = r->of.info.set_ms;
+    uint64_t set = sky_turns_at_ms(&f->turning, moved_ms && moved_ms < set_ms ? moved_ms : set_ms);
     return !r->thorough && migrates && sky__rotations(&s->core) >= set + 2;
 }
 

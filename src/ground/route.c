@@ -32,8 +32,13 @@ uint32_t sky__chunk_places(const sky__scheduler *q, const sky__operation *o,
     sky__facts_of(q->core, &facts, o->id.number, o->copy);
     uint32_t server = before ? sky__server_of(q->core, o->id.number, o->copy) : 0;
     uint32_t count = sky__places(q->core, &facts, before, server, places);
-    if (r->thorough && before)
+    if (!r->thorough || !before)
+        return count;
+    sky__last_places(q->core, &facts, places, &count);
+    if (before->set_ms) {
+        facts = sky__facts_before(q->core, &facts, before, server);
         sky__last_places(q->core, &facts, places, &count);
+    }
     return count;
 }
 
@@ -56,6 +61,23 @@ static sky_satellite place_to_ask(const sky__scheduler *q, const sky__operation 
     return places[0];
 }
 
+/* All of its last places were asked, and it may be on one from before. Not so of heads: who looks
+ * for a key does not know since when it has one, or whether. */
+static bool is_cut_off(const sky__scheduler *q, const sky__operation *o) {
+    const sky__request *r = &q->requests->rows[o->request];
+    sky_chunk_facts facts = r->of.facts;
+    if (!r->thorough || o->id.number == 0)
+        return false;
+    sky__facts_of(q->core, &facts, o->id.number, o->copy);
+    if (sky__may_be_cut_off(q->core, &facts))
+        return true;
+    if (r->of.before.set_ms == 0)
+        return false;
+    facts = sky__facts_before(q->core, &facts, &r->of.before,
+                              sky__server_of(q->core, o->id.number, o->copy));
+    return sky__may_be_cut_off(q->core, &facts);
+}
+
 bool sky__hides(const sky__scheduler *q, const sky__operation *o) {
     sky_satellite places[SKY__PLACES_MAX];
     uint32_t count = operation_places(q, o, places);
@@ -63,7 +85,7 @@ bool sky__hides(const sky__scheduler *q, const sky__operation *o) {
         if (sky__is_silent(q, places[i]))
             return true;
     }
-    return false;
+    return is_cut_off(q, o);
 }
 
 uint32_t sky__copies_of(const sky__scheduler *q, const sky__operation *o) {

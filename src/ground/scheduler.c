@@ -336,7 +336,7 @@ void sky__operation_lost(sky__scheduler *q, uint32_t op, sky_status status) {
 /* That is certain when the first place was asked twice and all others between, because a satellite
  * that hands a chunk over drops it only when the next one has it. */
 bool sky__ask_elsewhere(sky__scheduler *q, uint32_t op) {
-    const uint32_t misses_max = 16;
+    const uint32_t misses_max = SKY__PLACES_MAX + 3;
     sky__operation *o = &q->operations[op];
     if (o->id.number == 0 && o->denied)
         return false; /* one answer is enough of a head's second copy */

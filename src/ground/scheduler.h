@@ -207,7 +207,8 @@ bool sky__route_next_copy(sky__scheduler *q, sky__operation *o);
 void sky__route_again(sky__scheduler *q, sky__operation *o);
 /* `to` is silent, and there is another copy. */
 bool sky__rather_another(const sky__scheduler *q, const sky__operation *o, sky_satellite to);
-/* One that may have it is silent: that the others have not does not say that it is gone. */
+/* One that may have it is silent, or no laser led away from where it was: that the others have not
+ * does not say that it is gone. */
 bool sky__hides(const sky__scheduler *q, const sky__operation *o);
 /* Copies that there are of what it asks for, each at a place of its own. */
 uint32_t sky__copies_of(const sky__scheduler *q, const sky__operation *o);
