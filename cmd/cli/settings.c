@@ -30,12 +30,15 @@ const cli_option cli_settings[] = {
          "host's skymemd --listen; plain=yes instead of key for neither encryption nor "
          "authentication; skymem://?peers=FILE is several hosts, a line of the file each; "
          "transport=fabric&provider=NAME goes over libfabric instead of TCP, as the host must), "
-         "disk:PATH[?max=SIZE&ttl=S&direct=auto|on|off&create=yes|no&seal=FILE], "
+         "disk:PATH[?max=SIZE&ttl=S&direct=auto|on|off&create=yes|no&fill=puts|evictions"
+         "&seal=FILE], "
          "sky:SCENARIO[?scale=X&seed=N] and sky+udp:SCENARIO. level=L in a URL keeps blocks "
          "encoded at that level there. level=8,4,2 keeps them at each of these levels, so "
          "that a deadline can choose. seal=FILE encrypts what a disk folder holds and checks "
          "what comes back: FILE is a key of 64 hexadecimal digits with mode 0600 (openssl "
-         "rand -hex 32), and the folder is empty at first.\n"
+         "rand -hex 32), and the folder is empty at first. Several disks are levels: what a "
+         "nearer one is about to evict is copied to the next; with fill=evictions a disk gets "
+         "blocks in no other way.\n"
          "Default: mem:256MiB, then disk:$XDG_CACHE_HOME/skymem?max=8GiB."},
     {.name = "model",
      .kind = CLI_PATH,
@@ -149,6 +152,35 @@ static const char *home_of(const char *variable, const char *fallback, char *out
     return out;
 }
 
+/* How often `=~/` stands behind the `?` of a URL: a file of its query, such as key=~/peer.key. */
+static size_t count_query_homes(const char *text) {
+    size_t count = 0;
+    const char *at = strchr(text, '?');
+    while (at && (at = strstr(at, "=~/")) != NULL) {
+        count++;
+        at += 3;
+    }
+    return count;
+}
+
+/* The text with the home in place of each `~` there; freed. */
+static char *expand_query_homes(char *text, const char **why) {
+    size_t count = count_query_homes(text);
+    if (count == 0)
+        return text;
+    const char *home = home_folder(), *from = text;
+    *why = home ? "out of memory" : "~ is nowhere: HOME is not set and the account has no home";
+    char *out = home ? malloc(strlen(text) + count * strlen(home) + 1) : NULL, *to = out;
+    for (const char *at = strchr(text, '?'); out && (at = strstr(at, "=~/")) != NULL; at += 2) {
+        to += sprintf(to, "%.*s%s", (int)(at + 1 - from), from, home);
+        from = at + 2;
+    }
+    if (out)
+        strcpy(to, from);
+    free(text);
+    return out;
+}
+
 char *cli_home_expand(const char *text, const char **why) {
     size_t word = strcspn(text, ":/~");
     const char *path = text[word] == ':' ? text + word + 1 : text;
@@ -162,7 +194,7 @@ char *cli_home_expand(const char *text, const char **why) {
     char *out = home ? malloc(bytes) : NULL;
     if (out)
         snprintf(out, bytes, "%.*s%s%s", (int)(path - text), text, home, path + (path[0] == '~'));
-    return out;
+    return out ? expand_query_homes(out, why) : NULL;
 }
 
 const char *cli_cache_home(char *out, size_t out_bytes) {

@@ -159,6 +159,8 @@ typedef struct {
                              without levels ignore it */
     bool durable;         /* put: on stable storage when it is done; see above */
     bool drop;            /* put of a block: go without a tier whose queue is full; see above */
+    bool no_touch;        /* get: read without a trace: it is no use for the order of eviction, and
+                             nothing is promoted. mem and disk keep to it; others count a use */
     uint32_t tiers; /* bit i: tier i may take part; 0: all. Bits of no tier say nothing. What is
                              promised of a key holds among the tiers that take part in all of its
                              operations: a value put to some tiers alone is older or newer there
@@ -187,7 +189,8 @@ typedef struct sky_cache sky_cache;
  *   shm:SOCKET[?user=NAME]            the store of a host (skymem/host.h), for all processes
  *   skymem://HOST:PORT?key=FILE       the store of another host (skymem/peer.h); or ?plain=yes
  *   skymem://?peers=FILE              those of several hosts, a line each (docs/formats/peer.md)
- *   disk:PATH[?max=SIZE&ttl=S&direct=auto|on|off&create=yes|no]     max: 8GiB if not given
+ *   disk:PATH[?max=SIZE&ttl=S&direct=auto|on|off&create=yes|no&fill=puts|evictions]
+ *                                     max: 8GiB if not given
  *   sky:SCENARIO.yaml[?scale=X&seed=N]  a constellation in this process, delayed in real time
  *   sky+udp:SCENARIO.yaml             real satellites, addresses in the file
  * shm:auto is the host of this user: the first that opens it starts skymemd.
@@ -197,6 +200,10 @@ typedef struct sky_cache sky_cache;
  * direct=auto (default): a disk writes past the page cache, where the file system can, and reads
  * through it. on: it does both past it. off: both through it.
  * A folder that is removed while it is in use is made again by the next write, but with create=no.
+ * Several disks make levels. What a nearer disk is about to evict is copied to the next tier that
+ * lacks it (docs/decisions/0054). fill=puts (default): a disk also gets each block that is put.
+ * fill=evictions: it gets blocks only as nearer tiers evict them, and values with names, durable
+ * puts, and what no other tier took; a nearer tier must be a disk.
  * With level=L (a name as sky_level_parse takes it) every tier but mem keeps blocks coded at that
  * level, once sky_cache_codec_set told how; with level=L,L,… at each of these, so that a get may
  * choose: see sky_call.
@@ -385,6 +392,7 @@ SKY_API void sky_verify_cancel(sky_cache *cache);
                                     lookup other than index */
 
 #define SKY_TIER_ANNOUNCES 256u /* what is announced there, other processes await: shm, skymem */
+#define SKY_TIER_VICTIMS   512u /* blocks come here as a nearer tier evicts them: fill=evictions */
 
 /* What a tier is, and how it is; what it counts is in skymem/metrics.h. */
 typedef struct {

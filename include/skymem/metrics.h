@@ -124,7 +124,14 @@ extern "C" {
     X(TIER_FAILURES, failures, "skymem_tier_failures_in_a_row", "", "", GAUGE, "", \
       "Requests that failed one after another; from three on the tier is skipped for a while.") \
     X(TIER_LEASES, leases, "skymem_tier_leases_total", "", "", COUNTER, "", \
-      "Payloads lent without a copy; a put that is written back lends one.")
+      "Payloads lent without a copy; a put that is written back lends one.") \
+    X(TIER_DEMOTED, demoted, "skymem_tier_demoted_total", "", "", COUNTER, "blocks", \
+      "Blocks stored here as a nearer tier was about to evict them.") \
+    X(TIER_DEMOTIONS_LOST, demotions_lost, "skymem_tier_demotions_lost_total", "", "", COUNTER, \
+      "blocks", "Blocks the tier was about to evict that no farther tier took, or not in time.") \
+    X(TIER_MEDIUM_READ_BYTES, medium_read_bytes, "skymem_tier_medium_read_bytes_total", "", "", \
+      COUNTER, "bytes", \
+      "Bytes of its files that gets of a disk read: the pages of what was asked for, and headers.")
 
 /* Of each tier, in nanoseconds. A tier that answers inside the call (mem) times one call in 256. */
 #define SKY_METRICS_TIMES(X) \

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "cache/demotion.h"
 #include "cache/promotion.h"
 #include "cache/request.h"
 #include "io/clock.h"
@@ -30,6 +31,7 @@
 sky_time sky__cache_step(sky_cache *c) {
     sky_mutex_lock(&c->mutex);
     bool moved = sky__promotion_step(c);
+    moved |= sky__demotion_step(c);
     for (sky__order_entry *e; (e = sky__order_next_ready(&c->order)) != NULL; moved = true) {
         sky_mutex_unlock(&c->mutex);
         e->go(c, e);
@@ -54,7 +56,8 @@ sky_time sky__cache_step(sky_cache *c) {
 /* It is to stop, and nothing is left to be ended. */
 static bool is_over(sky_cache *c) {
     sky_mutex_lock(&c->mutex);
-    bool over = c->stopping && !c->requests && !c->promotions && !c->order.ready_first;
+    bool over = c->stopping && !c->requests && !c->promotions && !c->demotions &&
+                !c->order.ready_first;
     for (size_t t = 0; over && t < c->slot_count; t++)
         over = sky__slot_empty(c, &c->slots[t]);
     sky_mutex_unlock(&c->mutex);
@@ -107,9 +110,11 @@ sky_status sky__cache_create(const sky_clock *clock, sky_cache **out) {
     return SKY_OK;
 }
 
-sky_tier_env sky__cache_env(const sky_cache *c) {
+sky_tier_env sky__cache_env(sky_cache *c) {
     return (sky_tier_env){.index = (uint8_t)c->slot_count,
-                          .verify_cancelled = &c->verify_cancelled};
+                          .verify_cancelled = &c->verify_cancelled,
+                          .offer = sky__demotion_offer,
+                          .offer_context = c};
 }
 
 void sky__cache_add(sky_cache *c, sky_tier *tier) {
@@ -189,6 +194,8 @@ static sky_status open_tier(sky_cache *c, const char *text, sky_error *error) {
     if (status != SKY_OK)
         return status;
     sky_tier_env env = sky__cache_env(c);
+    if (levels.count > 0) /* its entries are codes, not payloads */
+        env.offer = NULL;
     sky_tier *tier;
     status = opens ? opens(plain, &env, &tier, error)
                    : sky_driver_tier_open(&driver, plain, &env, &tier, error);
@@ -220,6 +227,20 @@ static sky_status refuse_twice(const char *const *urls, size_t count, sky_error 
     return SKY_OK;
 }
 
+/* A tier that is filled by evictions would get none. */
+static sky_status refuse_unfed(const sky_cache *c, const char *url, sky_error *error) {
+    size_t last = c->slot_count - 1;
+    bool fed = !(c->slots[last].tier->traits & SKY_TIER_VICTIMS);
+    for (size_t t = 0; t < last; t++)
+        fed |= c->slots[t].tier->offers;
+    if (fed)
+        return SKY_OK;
+    return sky_fail(error, SKY_E_PARAM,
+                    "%.200s: fill=evictions needs a nearer disk: without level=, as one with it "
+                    "offers nothing; name that one first, or leave fill away",
+                    url);
+}
+
 static bool is_known(uint32_t version) {
     return version / 1000 == SKY_VERSION_NUMBER / 1000; /* before 1.0 each minor one is another */
 }
@@ -247,6 +268,8 @@ sky_status sky_cache_open_version(uint32_t version, const char *const *urls, siz
         status = open_tier(c, urls[i], error);
         if (status == SKY_OK)
             status = refuse_twice(urls, i + 1, error);
+        if (status == SKY_OK)
+            status = refuse_unfed(c, urls[i], error);
     }
     if (status == SKY_OK) {
         status = sky__cache_start(c);
@@ -467,7 +490,7 @@ static bool is_quiet(const sky_cache *c) {
     for (size_t t = 0; t < c->slot_count; t++)
         if (c->slots[t].write_back_count > 0)
             return false;
-    return c->promotion_count == 0;
+    return c->promotion_count == 0 && c->demotion_count == 0;
 }
 
 bool sky__cache_quiet(sky_cache *c) {

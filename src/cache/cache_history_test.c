@@ -21,6 +21,7 @@
 #include <cmocka.h>
 
 #include "cache/cache_internal.h"
+#include "cache/demotion.h"
 #include "cache/faulty_fixture.h"
 #include "tier/tier_fixture.h"
 
@@ -74,6 +75,7 @@ typedef struct {
     uint64_t seed;
     bool trace;
     sky_prng prng;
+    sky_prng offers;
     sky_cache *cache;
     sky_faulty *far[FAR_MAX];
     bool lasting[FAR_MAX];
@@ -409,8 +411,20 @@ static void kill_process(history *h) {
     start_anew(h);
 }
 
+/* A tier says that it will evict a block, whether it has it or not. */
+static void offer_one(history *h) {
+    if (h->far_count == 0 || sky_prng_below(&h->offers, 8) != 0)
+        return;
+    uint64_t key = NAMED_KEYS + sky_prng_below(&h->offers, KEYS - NAMED_KEYS);
+    uint64_t from = sky_prng_below(&h->offers, h->far_count + h->memory);
+    const sky_victim victim = {.key = key_of((uint32_t)key), .bytes = VALUE_BYTES_MAX + 8};
+    trace(h, "tier %" PRIu64 " offers key %" PRIu64, from, key);
+    (void)sky__demotion_offer(h->cache, (uint8_t)from, &victim, 1);
+}
+
 static void step(history *h) {
     uint64_t what = draw(h, 100);
+    offer_one(h);
     size_t t = draw(h, h->far_count ? h->far_count : 1);
     if (what < 40)
         submit_one(h);
@@ -451,6 +465,7 @@ static void run_history(uint64_t seed, bool tracing) {
     h.seed = seed;
     h.trace = tracing;
     sky_prng_init(&h.prng, seed);
+    sky_prng_init(&h.offers, ~seed); /* of their own, so that old seeds still say the same */
     h.memory = draw(&h, 4) != 0;
     h.evicts = draw(&h, 3) == 0;
     h.far_count = h.memory ? draw(&h, FAR_MAX + 1) : 1 + draw(&h, FAR_MAX);

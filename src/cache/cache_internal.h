@@ -13,7 +13,7 @@
 /* clock: NULL for the system's. Errors: SKY_E_NOMEM, SKY_E_IO */
 sky_status sky__cache_create(const sky_clock *clock, sky_cache **out);
 /* What the next tier is opened with. */
-sky_tier_env sky__cache_env(const sky_cache *cache);
+sky_tier_env sky__cache_env(sky_cache *cache);
 /* Add the next tier; the cache closes it. At most SKY_TIERS_MAX. */
 void sky__cache_add(sky_cache *cache, sky_tier *tier);
 /* Errors: SKY_E_NOMEM; the cache is then to be closed. At least one tier. */

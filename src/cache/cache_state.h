@@ -11,6 +11,7 @@
  *   metrics.c     what it and its tiers have counted
  *   request.c     a caller's batch on its way through the tiers
  *   promotion.c   bringing payloads from a farther tier to the nearest
+ *   demotion.c    blocks that a tier is about to evict, on their way to the next one
  *   write_back.c  blocks on their way to farther tiers behind the answer
  *   tier_slot.c   sub-requests to tiers, deadlines, and the tiers' health
  *   key_order.c   which operation on a key waits for which
@@ -37,11 +38,14 @@
 
 #define SKY__WRITE_BACKS_MAX   1024 /* queued for one tier */
 #define SKY__PROMOTIONS_MAX    256  /* that nobody waits for */
+#define SKY__DEMOTIONS_MAX     256  /* of all tiers */
+#define SKY__DEMOTIONS_BEHIND  4    /* of a tier, or puts since the oldest, while more puts start */
 #define SKY__PRIVATE_BYTES_MAX (16u << 20)
 
 typedef struct sky__sub sky__sub;
 typedef struct sky__request sky__request;
 typedef struct sky__promotion sky__promotion;
+typedef struct sky__demotion sky__demotion;
 
 typedef struct {
     sky__sub *first;
@@ -69,7 +73,11 @@ typedef struct {
     size_t write_back_count;
     uint64_t write_back_bytes;
     uint64_t write_back_bytes_max;
-    sky_tier_counts counts; /* what the tier itself does not see: dropped, late, write_backs */
+    size_t demotion_count;     /* of blocks that it is about to evict */
+    uint64_t puts;             /* started here so far */
+    uint64_t demotions_behind; /* what `puts` was when the oldest of these was offered */
+    sky_tier_counts counts;    /* what the tier itself does not see: dropped, late, write_backs,
+                               demoted, demotions_lost */
 } sky__slot;
 
 struct sky_cache {
@@ -92,6 +100,8 @@ struct sky_cache {
     sky_leases *leases; /* that callers have: on sky__lease_pack */
     sky__promotion *promotions;
     size_t promotion_count; /* of those nobody waits for */
+    sky__demotion *demotions;
+    size_t demotion_count;
     uint64_t private_bytes;
     uint64_t dropped;        /* writes not stored since the last flush */
     sky_status dropped_why;  /* of the last of them */
@@ -119,6 +129,14 @@ static inline bool sky__near_answers(const sky_cache *c) {
 
 static inline bool sky__tier_leases(const sky_cache *c, size_t tier) {
     return (c->slots[tier].tier->traits & SKY_TIER_LEASES) != 0;
+}
+
+/* Bit i: blocks come to tier i as nearer tiers evict them. */
+static inline uint8_t sky__victim_tiers(const sky_cache *c) {
+    uint8_t bits = 0;
+    for (size_t t = 0; t < c->slot_count; t++)
+        bits |= (uint8_t)(((c->slots[t].tier->traits & SKY_TIER_VICTIMS) != 0) << t);
+    return bits;
 }
 
 /* A lease of a tier, and which. */

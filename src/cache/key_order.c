@@ -141,6 +141,11 @@ uint64_t sky__order_writes(const sky__order *o, const sky_key *key) {
     return atomic_load(&o->removing) > 0 ? SKY__ORDER_UNKNOWN : writes;
 }
 
+uint64_t sky__order_removals(const sky__order *o) {
+    uint64_t removes = atomic_load(&o->removes);
+    return atomic_load(&o->removing) > 0 ? SKY__ORDER_UNKNOWN : removes;
+}
+
 void sky__order_revoke(sky__order *o, const sky_key *key) {
     atomic_store(&o->revoked_at[bucket_number(key)], atomic_fetch_add(&o->revocations, 1) + 1);
 }

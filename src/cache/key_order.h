@@ -88,6 +88,10 @@ bool sky__order_quiet(const sky__order *o, const sky_key *key);
 #define SKY__ORDER_UNKNOWN UINT64_MAX
 uint64_t sky__order_writes(const sky__order *o, const sky_key *key);
 
+/* How often anything was removed so far. SKY__ORDER_UNKNOWN: something is being removed. Without
+ * the mutex. */
+uint64_t sky__order_removals(const sky__order *o);
+
 /* A tier is about to drop its value of a key for a newer one elsewhere: a read on its way may miss
  * both. It takes the number of revocations before it asks, and asks again when its key, or one of
  * the same bucket, was among those since. Without the mutex. */

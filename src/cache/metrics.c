@@ -25,6 +25,10 @@ static void read_tier(sky_cache *c, size_t tier, sky_tier_stat *stat, sky_counts
     t->dropped += s->counts.dropped;
     t->late += s->counts.late;
     t->write_backs = s->counts.write_backs;
+    t->demoted = s->counts.demoted;
+    t->demotions_lost += s->counts.demotions_lost;
+    if (tier + 1 == c->slot_count) /* nothing is demoted from here */
+        t->demotions_lost = 0;
     t->write_backs_queued = s->write_back_count;
     t->write_back_bytes = s->write_back_bytes;
     t->active = s->active_count;

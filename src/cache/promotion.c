@@ -43,7 +43,7 @@ static void copy_between(sky_cache *c, sky__promotion *p) {
     if (!payload)
         (void)sky__payload_copy(c, &p->item, &p->sub.call, &payload);
     for (uint8_t t = 1; payload && t < p->from; t++)
-        if (takes_part(p, t))
+        if (takes_part(p, t) && !(sky__victim_tiers(c) >> t & 1))
             (void)sky__write_back(c, payload, t, &p->order);
     sky__payload_drop(c, payload);
 }

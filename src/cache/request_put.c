@@ -166,6 +166,12 @@ static uint8_t write_back(sky_cache *c, sky__request *r, size_t i, uint8_t tiers
     return left;
 }
 
+/* A block goes to tiers that are filled by evictions only if none of the others is left for it. */
+static uint8_t pass_over_victims(const sky_cache *c, const sky__progress *p, uint8_t others) {
+    uint8_t victims = sky__victim_tiers(c), rest = others & (uint8_t)~victims;
+    return p->taken == 0 && rest == 0 ? others : rest;
+}
+
 /* The nearest tier has answered, or was not asked. Returns the tiers to be asked now: they are in
  * p->parts. 0: the item is settled. Between enter and leave of its batch. */
 static uint8_t put_spread(sky_cache *c, sky__request *r, size_t i) {
@@ -173,6 +179,8 @@ static uint8_t put_spread(sky_cache *c, sky__request *r, size_t i) {
     uint8_t tiers = sky__request_tiers(c, r);
     uint8_t others = (uint8_t)(tiers & ~(p->taken | p->refused));
     p->phase = SKY__ASKED;
+    if (!is_written_through(r, i))
+        others = pass_over_victims(c, p, others);
     if (!is_written_through(r, i) && p->taken == 0) {
         p->phase = SKY__FIRST;
         others &= (uint8_t)-others; /* the nearest of them */

@@ -125,7 +125,7 @@ static bool store_near(sky_cache *c, sky__request *r, size_t i, size_t tier, con
 /* Bring what a far tier had nearer. The cache's thread may have something to do for it then. */
 static void promote_in_background(sky_cache *c, sky__request *r, size_t tier, size_t i,
                                   const sky_item *item) {
-    if (r->op != SKY_OP_GET || tier == 0 || !(sky__request_tiers(c, r) & 1) ||
+    if (r->op != SKY_OP_GET || tier == 0 || !(sky__request_tiers(c, r) & 1) || r->call.no_touch ||
         item->status != SKY_OK || store_near(c, r, i, tier, item))
         return;
     sky_mutex_lock(&c->mutex);

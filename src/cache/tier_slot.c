@@ -100,6 +100,8 @@ static bool may_start(const sky__slot *s, const sky__sub *sub, bool idle) {
         return false;
     if (is_wait(sub) && s->await_count >= AWAITS_ACTIVE_MAX)
         return false;
+    if (sub->background && sub->op == SKY_OP_PUT && sky__slot_evicting(s))
+        return false;
     return sub->op != SKY_OP_REMOVE ||
            (!has_write_before(&s->waiting_background, sub) && !has_write_before(&s->active, sub));
 }
@@ -314,6 +316,7 @@ static void sub_start(sky_cache *c, sky__sub *sub) {
     if (sub->order)
         sky__order_work(&c->order, sub->order, true);
     sub_append(&s->active, sub);
+    s->puts += sub->op == SKY_OP_PUT;
     s->active_count++;
     s->background_count += sub->background;
     s->await_count += is_wait(sub);

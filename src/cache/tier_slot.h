@@ -41,6 +41,7 @@ void sky__slot_queue(sky_cache *c, sky__sub *sub);
 /* What sub-requests are for that no caller waits for. */
 #define SKY__FOR_WRITE_BACK "write-back"
 #define SKY__FOR_PROMOTION  "promotion"
+#define SKY__FOR_DEMOTION   "demotion"
 /* One line of the debug log about a sub-request that a tier answered. */
 void sky__sub_log(const sky__sub *sub, sky_time took);
 /* As in metrics and traces; NULL for none. */
@@ -50,6 +51,12 @@ void sky__slot_give_up(sky_cache *c, sky__sub *sub);
 void sky__slots_give_up(sky_cache *c, sky_batch caller);
 /* What is outdated by a write that waits for it ends now. With the mutex held. */
 void sky__slots_check(sky_cache *c);
+/* True while copies of what the tier will evict are behind: what is put there in the background
+ * waits for them, as it would drive those blocks out. With the mutex held. */
+static inline bool sky__slot_evicting(const sky__slot *s) {
+    return s->demotion_count >= SKY__DEMOTIONS_BEHIND ||
+           (s->demotion_count > 0 && s->puts - s->demotions_behind >= SKY__DEMOTIONS_BEHIND);
+}
 /* True while the tier is skipped. With the mutex held. */
 bool sky__slot_skipped(const sky_cache *c, const sky__slot *s);
 /* What a tier did on the calling thread, for a trace. */

@@ -507,6 +507,14 @@ uint32_t sky_index_victim(sky_index *index) {
     return SKY_BLOCK_NONE;
 }
 
+uint32_t sky_index_victim_after(const sky_index *index, uint32_t block) {
+    const uint32_t end = index->blocks_max;
+    uint32_t next = index->hot[block == SKY_BLOCK_NONE ? end : block].newer;
+    while (next != end && index->cold[next].pins > 0)
+        next = index->hot[next].newer;
+    return next == end ? SKY_BLOCK_NONE : next;
+}
+
 uint32_t sky_index_count(const sky_index *index) {
     return index->count;
 }

@@ -79,6 +79,10 @@ bool sky_index_pinned(const sky_index *index, uint32_t block);
 /* The least recently used block that is a leaf and not pinned; SKY_BLOCK_NONE when none is. Pinned
  * blocks met on the way are set aside, so that the next search does not meet them again. */
 uint32_t sky_index_victim(sky_index *index);
+/* What sky_index_victim would return after `block` went, if nothing is used until then;
+ * SKY_BLOCK_NONE as `block`: its next result. Changes nothing. Ancestors of pinned blocks may be
+ * among them. SKY_BLOCK_NONE at the end. */
+uint32_t sky_index_victim_after(const sky_index *index, uint32_t block);
 
 /* Remove a block and every block below it, pinned or not: deepest first. `removed` (may be NULL) is
  * told of each before its number becomes free; it must not call the index.

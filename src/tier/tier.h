@@ -27,11 +27,31 @@
 
 typedef struct sky_tier sky_tier;
 
+/* A block that a tier evicts soon. Nothing but the key binds: the tier may evict it before it is
+ * read, or keep it. */
+typedef struct {
+    sky_key key;
+    sky_key parent;
+    uint64_t bytes;
+    sky_coding coding;
+    uint32_t ttl_s; /* how long it is still kept; 0: no end */
+} sky_victim;
+
+#define SKY_VICTIMS_AT_ONCE 32
+
 /* What a tier gets from outside, so that tests replace it. */
 typedef struct {
     const sky_clock *clock; /* NULL: the system's */
     uint8_t index;          /* this tier's place in the hierarchy: what items report in `tier` */
     const atomic_bool *verify_cancelled; /* a verify under way is to end; NULL: never */
+    /* NULL, or: the tier is nearly full, and evicts these blocks next. The hierarchy copies them to
+     * the next tier that lacks them, by a get with `no_touch`, and tells which it took: bit i, of
+     * the ith. These are offered again when they were used since, the others with the next put. A
+     * put that brings the tier so far offers before it is answered, so that a flush waits for the
+     * copies. At most SKY_VICTIMS_AT_ONCE. By any thread; it does not call the tier, which may hold
+     * its locks. */
+    uint32_t (*offer)(void *context, uint8_t index, const sky_victim *victims, size_t count);
+    void *offer_context;
 } sky_tier_env;
 
 static inline bool sky_tier_verify_cancelled(const sky_tier_env *env) {
@@ -78,6 +98,7 @@ struct sky_tier {
     const sky_tier_ops *ops;
     sky_batches *batches; /* those under way; the tier makes and destroys them */
     uint32_t traits;      /* SKY_TIER_LEASES and the others of skymem/cache.h */
+    bool offers;          /* calls env.offer before it evicts */
 };
 
 /* Puts that it has counted so far; never waits for a store or another process. */

@@ -35,13 +35,16 @@ static bool read_at_once(const sky_disk *d, sky_disk_job *job, const sky_item *i
 }
 
 /* Count the hit. False when the entry is news to the catalogue, or was replaced meanwhile. */
-static bool note_hit(sky_disk *d, const sky_disk_header *header, uint64_t bytes) {
+static bool note_hit(sky_disk *d, const sky_disk_job *job, bool touch) {
+    const sky_disk_header *header = &job->header;
     if (sky_disk_expired(d, header->expire_ms) || !sky_mutex_try_lock(&d->mutex))
         return false;
     sky_disk_fact *fact = sky_disk_known(d, header);
     if (fact) {
-        sky_disk_note_use(d, fact);
-        sky_disk_count(d, SKY_OP_GET, SKY_OK, bytes);
+        if (touch)
+            sky_disk_note_use(d, fact);
+        sky_disk_count(d, SKY_OP_GET, SKY_OK, job->bytes);
+        d->counts.medium_read_bytes += sky_disk_read_bytes(job);
     }
     sky_mutex_unlock(&d->mutex);
     return fact != NULL;
@@ -59,7 +62,7 @@ bool sky_disk_attempt(sky_tier *tier, sky_item *item, const sky_call *call) {
     job.span_bytes = sky_spans_bytes(item->spans, item->span_count);
     if (sky_disk_entry_open(&d->folder, &job.key, SKY_DISK_AT_ONCE, &job.entry) != SKY_OK)
         return false;
-    bool done = read_at_once(d, &job, item) && note_hit(d, &job.header, job.bytes);
+    bool done = read_at_once(d, &job, item) && note_hit(d, &job, !call || !call->no_touch);
     sky_file_close(job.entry.fd);
     if (done) {
         item->status = SKY_OK;

@@ -186,6 +186,7 @@ void sky_disk_catalogue_use(sky_disk_catalogue *c, sky_disk_fact *fact, int64_t 
     sky_index_touch(c->index, number_of(c, fact));
     fact->hits++;
     fact->used_ms = now_ms;
+    fact->offered = false;
     fact->unrecorded = true;
     c->changed = true;
 }
@@ -234,6 +235,11 @@ size_t sky_disk_catalogue_remove(sky_disk_catalogue *c, sky_disk_fact *fact,
 
 sky_disk_fact *sky_disk_catalogue_victim(sky_disk_catalogue *c) {
     uint32_t number = sky_index_victim(c->index);
+    return number == SKY_BLOCK_NONE ? NULL : &c->facts[number];
+}
+
+sky_disk_fact *sky_disk_catalogue_victim_after(sky_disk_catalogue *c, const sky_disk_fact *fact) {
+    uint32_t number = sky_index_victim_after(c->index, fact ? number_of(c, fact) : SKY_BLOCK_NONE);
     return number == SKY_BLOCK_NONE ? NULL : &c->facts[number];
 }
 

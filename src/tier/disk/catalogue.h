@@ -27,6 +27,7 @@ typedef struct {
     bool named;
     bool unrecorded; /* hits and used_ms are ahead of the file's access record */
     bool unreadable; /* when it was last verified */
+    bool offered;    /* to farther tiers, since it was last used */
 
     /* The catalogue's own. */
     bool orphan; /* its parent is not there, and it waits for it */
@@ -71,6 +72,9 @@ size_t sky_disk_catalogue_remove(sky_disk_catalogue *c, sky_disk_fact *fact,
                                  sky_disk_removed_fn removed, void *context);
 /* Least recently used leaf that is not pinned, or NULL. */
 sky_disk_fact *sky_disk_catalogue_victim(sky_disk_catalogue *c);
+
+/* The one that would go after `fact`; NULL: the first. Changes nothing. NULL at the end. */
+sky_disk_fact *sky_disk_catalogue_victim_after(sky_disk_catalogue *c, const sky_disk_fact *fact);
 
 /* All files that could be evicted, one after the other, while `kept` stays. */
 typedef struct {

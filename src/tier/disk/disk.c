@@ -5,8 +5,8 @@
  *  - Gets overtake puts; changes keep their order among themselves (work.c). The hierarchy
  *    keeps a get back until the writes of its key before it are done.
  *  - The folder is the truth, the catalogue a memory of it: other processes may write here too.
- *  - A block that is evicted is not offered to a farther tier: that would read what was to make
- *    room for a write. Farther tiers get theirs when it is stored. */
+ *  - Blocks that will be evicted are offered to farther tiers before (offer.c), not when they go:
+ *    that would read what is to make room for a write. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,8 @@ static sky_status disk_submit(sky_tier *tier, sky_op op, sky_item *items, size_t
                           .count = item_count,
                           .ttl_s = call->ttl_s,
                           .level = call->coding,
-                          .durable = call->durable};
+                          .durable = call->durable,
+                          .no_touch = call->no_touch};
     sky_disk_queue *q = is_lookup(op) ? &d->lookups : &d->changes;
     sky_status status = SKY_E_BUSY;
     sky_mutex_lock(&d->queue_mutex);
@@ -180,6 +181,7 @@ typedef struct {
     uint64_t ttl_s;
     sky_disk_direct direct;
     bool create;
+    bool victims;
 } settings;
 
 static sky_status parse_url(const char *text, settings *out, sky_error *error) {
@@ -187,7 +189,7 @@ static sky_status parse_url(const char *text, settings *out, sky_error *error) {
     sky_url *url = &out->url;
     sky_status status = sky_url_parse(text, url, error);
     if (status == SKY_OK)
-        status = sky_url_expect(url, "max ttl direct create seal", error);
+        status = sky_url_expect(url, "max ttl direct create seal fill", error);
     if (status == SKY_OK)
         status = sky_url_size(url, "max", &out->bytes_max, error);
     if (status == SKY_OK)
@@ -205,6 +207,10 @@ static sky_status parse_url(const char *text, settings *out, sky_error *error) {
     out->create = !create || strcmp(create, "yes") == 0;
     if (!out->create && strcmp(create, "no") != 0)
         return sky_fail(error, SKY_E_SYNTAX, "%s: create is yes or no", text);
+    const char *fill = sky_url_value(url, "fill");
+    out->victims = fill && strcmp(fill, "evictions") == 0;
+    if (fill && !out->victims && strcmp(fill, "puts") != 0)
+        return sky_fail(error, SKY_E_SYNTAX, "%s: fill is puts or evictions", text);
     const char *direct = sky_url_value(url, "direct");
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         if (direct && strcmp(direct, modes[i]) != 0)
@@ -269,6 +275,8 @@ sky_status sky_disk_tier_open(const char *url, const sky_tier_env *env, sky_tier
     d->env.clock = env->clock ? env->clock : sky_clock_system();
     d->bytes_max = wanted.bytes_max;
     d->ttl_s = (uint32_t)wanted.ttl_s;
+    d->tier.traits = wanted.victims ? SKY_TIER_VICTIMS : 0;
+    d->tier.offers = env->offer != NULL;
     d->folder.root = d->folder.ledger = d->wake = SKY_FILE_NONE;
     write_url(&wanted.url, d->url, sizeof d->url);
     sky_mutex_init(&d->mutex);

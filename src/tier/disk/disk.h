@@ -8,6 +8,7 @@
  *   disk.c        the tier's functions: open, submit, stat, list, close
  *   work.c   the thread: takes requests, runs jobs, publishes
  *   room.c   what stands in the folder: catalogue, ledger, eviction, dropping, access records
+ *   offer.c  telling the hierarchy what goes next
  *   attempt.c     gets that need no disk
  *   verify.c reads everything
  *
@@ -32,6 +33,7 @@ typedef struct {
     uint32_t ttl_s;
     uint8_t level;
     bool durable;
+    bool no_touch;
 } sky_disk_request;
 
 typedef struct {
@@ -80,6 +82,7 @@ typedef struct {
     uint64_t unreadable;  /* entries that stand in the folder, unknown as they cannot be read */
     bool writes;          /* something was stored here, or tried to be */
     bool snapshot_wanted; /* that on disk is older than the catalogue */
+    bool offers;          /* sky_disk_offer was called since it was opened */
 } sky_disk;
 
 /* work.c */
@@ -152,6 +155,9 @@ sky_status sky_disk_pin(sky_disk *d, const sky_key *key, bool pin);
 void sky_disk_count(sky_disk *d, sky_op op, sky_status status, uint64_t bytes);
 #define SKY_DISK_FAILURES_IN_ROW 3 /* then the disk is said to fail */
 int64_t sky_disk_wall_ms(const sky_disk *d);
+
+/* offer.c: offer what will be evicted next to the hierarchy. The caller holds d->mutex. */
+void sky_disk_offer(sky_disk *d);
 
 /* attempt.c, verify.c: functions of the tier. */
 bool sky_disk_attempt(sky_tier *tier, sky_item *item, const sky_call *call);

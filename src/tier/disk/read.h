@@ -17,6 +17,11 @@ void sky_disk_job_clear(sky_disk_job *job, const sky_key *key);
 /* Which part of the file to ask for, before the header tells the payload's exact size: at most one
  * page more than needed, and only the header when the spans cannot hold the range anyway. */
 void sky_disk_read_plan(sky_disk_job *job);
+/* Bytes of the file that a planned job reads, its header included. */
+static inline uint64_t sky_disk_read_bytes(const sky_disk_job *job) {
+    bool apart = job->first > SKY_DISK_HEADER_BYTES;
+    return apart ? SKY_DISK_HEADER_BYTES + job->end - job->first : job->end;
+}
 /* Something of a planned job was not read yet. */
 static inline bool sky_disk_read_unfinished(const sky_disk_job *job) {
     return job->next == 0 || job->next < job->end;

@@ -153,6 +153,7 @@ static sky_status evict_one(sky_disk *d, tally *t) {
     if (status != SKY_OK && status != SKY_MISS)
         return status;
     d->counts.evictions += status == SKY_OK;
+    d->counts.demotions_lost += status == SKY_OK && !victim->offered && !victim->named;
     if (status == SKY_MISS) {
         d->ledger_seen = UINT64_MAX; /* someone removes files behind our backs: look again */
         d->absent++;

@@ -14,6 +14,7 @@
 
 #include "io/file.h"
 #include "tier/disk/disk.h"
+#include "tier/disk/read.h"
 #include "tier/disk/seal.h"
 #include "tier/spans.h"
 
@@ -28,6 +29,7 @@ typedef struct job {
     sky_disk_job move;
     sky_op op;
     bool durable;
+    bool no_touch;
     bool ready;           /* a change that waits for those before it */
     sky_status status;    /* of its preparation */
     sky_disk_claim claim; /* put: its room */
@@ -63,6 +65,7 @@ static job *job_take(sky_disk_work *w, const sky_disk_request *r, const sky_key 
     memset(j, 0, sizeof *j);
     j->op = r->op;
     j->durable = r->durable;
+    j->no_touch = r->no_touch;
     j->move.batch = r->batch;
     j->move.item = r->next;
     j->move.key = *key;
@@ -106,7 +109,10 @@ static void job_end(sky_disk_work *w, job *j, sky_status status, uint64_t bytes)
 
 void sky_disk_note_use(sky_disk *d, sky_disk_fact *fact) {
     sky_disk_work *w = d->work;
+    bool was_offered = fact->offered;
     sky_disk_catalogue_use(d->catalogue, fact, sky_disk_wall_ms(d));
+    if (was_offered) /* another is to be evicted in its place */
+        sky_disk_offer(d);
     if (w->record_at != SKY_TIME_NEVER)
         return;
     w->record_at = sky_now() + RECORD_EVERY;
@@ -117,6 +123,8 @@ static void entry_look_up(sky_disk_work *w, const sky_disk_request *r, const sky
     sky_disk *d = w->disk;
     sky_answer answer = {0};
     sky_mutex_lock(&d->mutex);
+    if (!d->offers) /* it may have been full when it was opened */
+        sky_disk_offer(d);
     sky_disk_fact *fact = r->count == 1 ? sky_disk_look_closely(d, key, &answer.status)
                                         : sky_disk_look(d, key, &answer.status);
     if (fact) {
@@ -208,8 +216,9 @@ static void end_get(sky_disk_work *w, job *j) {
     } else if (status == SKY_OK || status == SKY_E_DST_SMALL || status == SKY_E_PARAM) {
         sky_mutex_lock(&d->mutex); /* the header was read, and may be news */
         sky_disk_fact *fact = sky_disk_meet_read(d, &j->move.header);
-        if (fact && status == SKY_OK)
+        if (fact && status == SKY_OK && !j->no_touch)
             sky_disk_note_use(d, fact);
+        d->counts.medium_read_bytes += status == SKY_OK ? sky_disk_read_bytes(&j->move) : 0;
         sky_mutex_unlock(&d->mutex);
         if (status == SKY_OK)
             j->left_s = sky_disk_left_s(d, j->move.header.expire_ms);
@@ -330,6 +339,7 @@ static sky_status job_publish(sky_disk_work *w, job *j) {
         if (!sky_disk_in_segment(&j->temp.place))
             sky_file_unlock(j->move.entry.fd); /* a record wants it */
         sky_disk_claim_end(d, &j->claim);
+        sky_disk_offer(d);
     }
     sky_mutex_unlock(&d->mutex);
     return status;

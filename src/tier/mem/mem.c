@@ -149,7 +149,8 @@ static void copy_out(const sky__memory *m, uint32_t extent, const sky_range *ran
 }
 
 /* Find an item's payload, and copy it or hold it. With the stripe held. */
-static sky_status find_copy(sky__memory *m, sky__stripe *s, sky_item *item, bool *late, copy *out) {
+static sky_status find_copy(sky__memory *m, sky__stripe *s, sky_item *item, bool touch, bool *late,
+                            copy *out) {
     uint64_t room = sky_spans_bytes(item->spans, item->span_count);
     out->extent = SKY_EXTENT_NONE;
     uint32_t uses_before = s->use_count;
@@ -159,10 +160,10 @@ static sky_status find_copy(sky__memory *m, sky__stripe *s, sky_item *item, bool
     sky_status status = sky_range_resolve(item->range, e->payload_bytes, &out->range);
     if (status == SKY_OK && out->range.bytes > room)
         status = SKY_E_DST_SMALL;
-    if (status != SKY_OK) {
+    if (status != SKY_OK || !touch)
         s->use_count = uses_before;
+    if (status != SKY_OK)
         return status;
-    }
     s->read_bytes += out->range.bytes;
     if (out->range.bytes <= LOCKED_COPY_BYTES) {
         copy_out(m, e->extent, &out->range, item);
@@ -174,12 +175,12 @@ static sky_status find_copy(sky__memory *m, sky__stripe *s, sky_item *item, bool
 }
 
 /* At most SKY__MEMORY_GETS_AT_ONCE: the stripe is locked once for all of them. */
-static void get_some(sky__memory *m, sky_item *items, size_t count) {
+static void get_some(sky__memory *m, sky_item *items, size_t count, bool touch) {
     copy copies[SKY__MEMORY_GETS_AT_ONCE];
     bool late = false;
     sky__stripe *s = sky__memory_lock_stripe(m, (uint32_t)count);
     for (size_t i = 0; i < count; i++)
-        items[i].status = find_copy(m, s, &items[i], &late, &copies[i]);
+        items[i].status = find_copy(m, s, &items[i], touch, &late, &copies[i]);
     sky__stripe_unlock(s);
     for (size_t i = 0; i < count; i++) {
         if (late && items[i].status == SKY_MISS)
@@ -287,7 +288,7 @@ static void answer_some(sky__memory *m, sky_op op, sky_item *items, size_t count
         items[i].status = SKY_E_DEADLINE;
     }
     if (!late && op == SKY_OP_GET)
-        get_some(m, items, count);
+        get_some(m, items, count, !call->no_touch);
     else if (!late)
         items->status = run_item(m, op, items, call);
     for (size_t i = 0; i < count; i++)
