@@ -5,10 +5,11 @@
 #include "cache/listing.h"
 #include "host/host.h"
 
-static void do_chore(sky__chore *c) {
+static void do_chore(const sky__host *h, sky__chore *c) {
     if (c->question == SKY_SHM_VERIFY) {
         sky_verify_report r = {0};
-        c->status = sky_verify(c->tenant->cache, &r);
+        c->status = atomic_load(&h->checks_end) ? SKY_E_CANCELLED
+                                                : sky_verify(c->tenant->cache, &r);
         const uint64_t numbers[] = {r.entries, r.bytes, r.corrupt, r.orphans};
         memcpy(c->numbers, numbers, sizeof numbers);
         return;
@@ -27,7 +28,7 @@ static void *body(void *argument) {
         }
         h->waiting = c->next;
         sky_mutex_unlock(&h->mutex);
-        do_chore(c);
+        do_chore(h, c);
         sky_mutex_lock(&h->mutex);
         c->next = h->finished;
         h->finished = c;
@@ -66,6 +67,12 @@ void sky__chores_end(sky__host *h) {
         sky_event_close(h->chores_event);
     sky_condition_deinit(&h->changed);
     sky_mutex_deinit(&h->mutex);
+}
+
+void sky__chores_cancel(sky__host *h) {
+    atomic_store(&h->checks_end, true);
+    for (size_t i = 0; i < h->tenant_count; i++)
+        sky_verify_cancel(h->tenants[i]->cache);
 }
 
 bool sky__chore_add(sky__host *h, sky__client *client, const sky_shm_frame *ask) {

@@ -269,7 +269,10 @@ static bool is_busy(const sky__host *h) {
     return false;
 }
 
-/* Answer what was asked; nothing more is read, and who comes now finds nobody here. */
+#define CANCEL_AGAIN_NS SKY_MS(50)
+
+/* Answer what was asked, checks by ending them: nothing more is read, and who comes now finds
+ * nobody here. */
 static void drain(sky__host *h) {
     waits w;
     const sky_time until = sky_now() + SKY_SECONDS(FLUSH_S);
@@ -277,7 +280,8 @@ static void drain(sky__host *h) {
     while (is_busy(h) && sky_now() < until) {
         wait_fixed(h, &w);
         w.fds[STOP] = w.fds[RELOAD] = -1;
-        sky_local_poll(w.fds, w.writes, w.ready, FIXED, until);
+        sky__chores_cancel(h);
+        sky_local_poll(w.fds, w.writes, w.ready, FIXED, sooner(until, sky_now() + CANCEL_AGAIN_NS));
         serve_caches(h, &w);
     }
 }

@@ -13,6 +13,8 @@
 #ifndef SKY_HOST_HOST_H
 #define SKY_HOST_HOST_H
 
+#include <stdatomic.h>
+
 #include <skymem/host.h>
 
 #include "io/local.h"
@@ -130,6 +132,7 @@ typedef struct sky__host {
     int chores_event;
     sky_thread thread;
     bool ending;
+    atomic_bool checks_end;
     sky__chore *waiting, *finished;
 } sky__host;
 
@@ -179,6 +182,9 @@ void sky__clients_retire(sky__host *h);
 /* Errors: SKY_E_NOMEM, SKY_E_IO */
 sky_status sky__chores_start(sky__host *h);
 void sky__chores_end(sky__host *h);
+/* The host ends: checks end too, those that wait included, SKY_E_CANCELLED. One that just begins is
+ * not reached by the call: repeat it until they are over. */
+void sky__chores_cancel(sky__host *h);
 /* False: there is no memory. */
 bool sky__chore_add(sky__host *h, sky__client *c, const sky_shm_frame *ask);
 /* Answer what is finished. */
