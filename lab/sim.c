@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* null: too few to say. */
 static json_t *bounds_json(const sky_quantile *q) {
@@ -124,9 +125,29 @@ static int sim_checks(cli *c, const sky_sim_result *r) {
     return CLI_OK;
 }
 
+/* Both names are of one file. */
+static bool is_same_file(const char *a, const char *b) {
+    struct stat first, second;
+    return stat(a, &first) == 0 && stat(b, &second) == 0 && first.st_dev == second.st_dev &&
+           first.st_ino == second.st_ino;
+}
+
+/* What it writes must not be what it reads. */
+static int check_outputs(cli *c) {
+    static const char *const outputs[] = {"csv", "trace"};
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
+        if (cli_given(c, outputs[i]) && is_same_file(cli_text(c, outputs[i]), c->arguments[0]))
+            return cli_usage(c, "--%s %s: this is the scenario itself; name another file",
+                             outputs[i], cli_text(c, outputs[i]));
+    return CLI_OK;
+}
+
 static int sim_scenario(cli *c) {
     if (c->argument_count != 1)
         return cli_usage(c, "a scenario is missing: skymem sim SCENARIO");
+    int checked = check_outputs(c);
+    if (checked != CLI_OK)
+        return checked;
     sky_sim_options options = {.seed = cli_count(c, "seed"),
                                .trace_path = cli_text(c, "trace"),
                                .csv_path = cli_text(c, "csv")};

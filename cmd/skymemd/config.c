@@ -15,20 +15,32 @@
 #include "daemon.h"
 
 #define ARENA_URL        "mem:256MiB"
-#define CONFIG_BYTES_MAX (1 << 20)
+#define CONFIG_BYTES_MAX (64 << 10) /* nested brackets take time that grows with its square */
 #define IDLE_S_MAX       (366u * 86400u)
 
 /* ---- values ---- */
 
+/* The first `~/` that stands where a path begins: at the front, behind a scheme, or behind `=` in a
+ * URL's query. */
+static const char *find_home(const char *text) {
+    const char *scheme = strstr(text, ":~/"), *query = strchr(text, '?');
+    const char *file = query ? strstr(query, "=~/") : NULL;
+    if (strncmp(text, "~/", 2) == 0)
+        return text;
+    return scheme && (!query || scheme < query) ? scheme + 1 : file ? file + 1 : NULL;
+}
+
 char *config_expand_home(const char *text) {
-    const char *home = getenv("HOME"), *tilde = strstr(text, ":~/");
-    const char *path = strncmp(text, "~/", 2) == 0 ? text : tilde ? tilde + 1 : NULL;
-    char *out = NULL;
-    if (!path)
-        return strdup(text);
-    if (home && home[0] == '/' &&
-        asprintf(&out, "%.*s%s%s", (int)(path - text), text, home, path + 1) < 0)
-        return NULL;
+    const char *home = getenv("HOME"), *path;
+    char *out = strdup(text);
+    while (out && (path = find_home(out)) != NULL) {
+        char *longer = NULL;
+        if (!home || home[0] != '/' ||
+            asprintf(&longer, "%.*s%s%s", (int)(path - out), out, home, path + 1) < 0)
+            longer = NULL;
+        free(out);
+        out = longer;
+    }
     return out;
 }
 

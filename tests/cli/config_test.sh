@@ -87,6 +87,10 @@ SKYMEM_STORE="disk:~/x disk:a~/y" expect 0 "$skymem" config --json --model="~/z"
     --calibration "./~w"
 holds "o['store']['value'] == ['disk:$HOME/x', 'disk:a~/y']"
 holds "o['model']['value'] == '$HOME/z' and o['calibration']['value'] == './~w'"
+SKYMEM_STORE="skymem://h:1?key=~/k&connections=2 disk:~/x?seal=~/s disk:/a=~/y?max=1MiB" \
+    expect 0 "$skymem" config --json
+holds "o['store']['value'][0] == 'skymem://h:1?key=$HOME/k&connections=2'"
+holds "o['store']['value'][1:] == ['disk:$HOME/x?seal=$HOME/s', 'disk:/a=~/y?max=1MiB']"
 mkdir -p "$HOME"
 cp "$work/other.yaml" "$HOME/settings.yaml"
 SKYMEM_CONFIG='~/settings.yaml' expect 0 "$skymem" config --json

@@ -30,6 +30,9 @@ expect 0 "$skymemd" --config "$file" --check
 silent
 expect 0 "$skymemd" --config "$file" --check --store mem:1MiB --store skymem://127.0.0.1:1?plain=yes
 [ ! -e "$work/disk" ] && [ ! -e "$socket" ] || fail "--check opened something"
+head -c 66000 /dev/zero | tr '\0' '[' >"$work/deep.yaml"
+expect 1 "$skymemd" --config "$work/deep.yaml" --check
+says "too large for a configuration"
 start_daemon --config "$file"
 expect 0 "$skymem" stat --store "shm:$socket" --json
 holds 'o["arena_bytes_max"] == 8 << 20 and len(o["tiers"]) == 2'

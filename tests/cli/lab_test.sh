@@ -22,6 +22,15 @@ for verb in bench eval sim; do
     says "--no-such-flag"
 done
 
+# what it writes is never what it reads
+cp scenarios/demo-hop.yaml "$work/own.yaml"
+ln "$work/own.yaml" "$work/other-name"
+expect 2 "$skymem" sim "$work/own.yaml" --until 1 --csv "$work/other-name"
+says "--csv $work/other-name: this is the scenario itself"
+expect 2 "$skymem" sim "$work/own.yaml" --until 1 --trace "$work/own.yaml"
+says "name another file"
+cmp scenarios/demo-hop.yaml "$work/own.yaml" || fail "the scenario was written over"
+
 # a program of that name that shows what it got
 printf '#!/bin/sh\nprintf "%%s|" "$@"\ncat\nexit 7\n' >"$work/alone/skymem-lab"
 chmod +x "$work/alone/skymem-lab"
