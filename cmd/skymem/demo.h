@@ -46,7 +46,8 @@ typedef struct {
     double bare_ms; /* 0: not measured */
     double load_ms;
     double compute_ms;
-    double load_alone_ms; /* with nothing computed meanwhile; 0: not measured */
+    double load_alone_ms;    /* with nothing computed meanwhile; 0: not measured */
+    double compute_alone_ms; /* beside it: the longer of before and after */
     uint32_t hit_tokens;
     uint32_t computed_tokens; /* of hit_tokens, in the last answer */
     uint64_t bytes_loaded;
@@ -70,8 +71,8 @@ typedef struct {
     demo_answer warm; /* scratch */
     void *bare;       /* llama.cpp's own state of the shared tokens */
     size_t bare_bytes;
-    double load_alone_ms; /* over the slow link */
-    cli_store memory;     /* holds the blocks that every other tier is filled from */
+    double load_alone_ms, compute_alone_ms; /* over the slow link */
+    cli_store memory; /* holds the blocks that every other tier is filled from */
     sky_manager *manager;
     sky_sequence *sequence;
     demo_row rows[DEMO_ROWS_MAX];

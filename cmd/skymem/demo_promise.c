@@ -7,7 +7,7 @@
  *   mem             1.25 x llama.cpp's own restore from memory (the column LLAMA.CPP)
  *   shm, disk, sky  1.5 x that, and for a simulated sky the time that light, links and satellites
  *                   take
- *   sky-slow        1.05 x the sooner of loading alone and computing alone
+ *   sky-slow        1.05 x the sooner of loading alone and computing alone, both measured beside it
  *   sky+udp         3 x that: its satellites share the processor with the model
  *   mem-partial     1.25 x the cold time, by the share of the prompt that has to be computed
  *
@@ -17,6 +17,7 @@
 
 #ifdef SKYMEM_WITH_LLAMA
 
+#include <math.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -33,7 +34,7 @@ double demo_promised_ms(const demo *d, const demo_row *row) {
     if (row->bare_ms <= 0)
         return MEMORY_SLACK * cold_ms * (DEMO_PROMPT - row->hit_tokens) / DEMO_PROMPT;
     if (row->load_alone_ms > 0)
-        return MEETING_SLACK * (row->load_alone_ms < cold_ms ? row->load_alone_ms : cold_ms);
+        return MEETING_SLACK * fmin(row->load_alone_ms, row->compute_alone_ms);
     if (strcmp(row->source, "mem") == 0)
         return MEMORY_SLACK * row->bare_ms;
     if (strcmp(row->source, "sky+udp") == 0)

@@ -110,6 +110,8 @@ static json_t *row_json(const demo *d, const demo_row *row) {
         json_object_set_new(object, "promised_ms", json_real(demo_promised_ms(d, row)));
     if (row->load_alone_ms > 0)
         json_object_set_new(object, "load_alone_ms", json_real(row->load_alone_ms));
+    if (row->load_alone_ms > 0)
+        json_object_set_new(object, "compute_alone_ms", json_real(row->compute_alone_ms));
     if (row->sky)
         json_object_set_new(object, "sky", sky_json(row));
     return object;
@@ -221,7 +223,7 @@ static void print_slow(const demo *d) {
         cli_table_cell(&table, "%u tokens", row->computed_tokens);
         cli_table_cell(&table, "%.1f ms", row->ttft_ms);
         cli_table_cell(&table, "%.1f ms", row->load_alone_ms);
-        cli_table_cell(&table, "%.1f ms", d->rows[0].ttft_ms);
+        cli_table_cell(&table, "%.1f ms", row->compute_alone_ms);
     }
     if (!rows) {
         cli_table_free(&table);
