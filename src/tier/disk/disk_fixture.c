@@ -1,6 +1,5 @@
 #include "tier/disk/disk_fixture.h"
 
-#include <fcntl.h>
 #include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -107,14 +106,4 @@ size_t disk_count_files(const char *folder, char kind) {
     counted_entries = counted_temps = counted_folders = 0;
     assert_int_equal(nftw(folder, count_one, 16, FTW_PHYS), 0);
     return kind == 'e' ? counted_entries : kind == 't' ? counted_temps : counted_folders;
-}
-
-void disk_entry_forget(const char *folder, const sky_key *key) {
-    char path[256];
-    disk_entry_path(folder, key, path);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    assert_true(fd >= 0);
-    assert_int_equal(fdatasync(fd), 0);
-    assert_int_equal(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
-    close(fd);
 }

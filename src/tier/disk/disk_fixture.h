@@ -18,8 +18,6 @@ void disk_forget_catalogue(const char *folder);
 
 /* Flip a bit of byte `at` of an entry, in its file or in a segment. */
 void disk_entry_damage(const char *folder, const sky_key *key, uint64_t at);
-/* Have the kernel forget the pages of a key's file, so that a get needs the device. */
-void disk_entry_forget(const char *folder, const sky_key *key);
 /* Path of a key's file in the folder. */
 void disk_entry_path(const char *folder, const sky_key *key, char path[256]);
 /* How many of that kind stand in the folder: 'e' entries, 't' temporary files, 'd' folders. */
