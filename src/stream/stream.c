@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TICK_NS       SKY_MS(10) /* how often requests under way are looked at */
+#define TICK_NS       SKY_MS(10) /* how often what is under way is looked at */
 #define RISK          0.01
 #define FACTOR_WEIGHT 0.1
 #define FACTOR_BUSY   1.1
@@ -701,7 +701,7 @@ sky_time sky_pacer_wake(const sky_pacer *p, sky_time now) {
     if (p->ended)
         return SKY_TIME_NEVER;
     sky_time deadline = p->options.deadline_ns ? p->options.deadline_ns : SKY_TIME_NEVER;
-    sky_time tick = p->flight_count > 0 ? now + TICK_NS : SKY_TIME_NEVER;
+    sky_time tick = p->flight_count > 0 || p->computing ? now + TICK_NS : SKY_TIME_NEVER;
     return tick < deadline ? tick : deadline;
 }
 
