@@ -74,6 +74,7 @@ typedef struct {
     uint64_t write_back_bytes;
     uint64_t write_back_bytes_max;
     size_t demotion_count;     /* of blocks that it is about to evict */
+    size_t demotions_loaded;   /* … whose bytes are in memory */
     uint64_t puts;             /* started here so far */
     uint64_t demotions_behind; /* what `puts` was when the oldest of these was offered */
     sky_tier_counts counts;    /* what the tier itself does not see: dropped, late, write_backs,

@@ -28,10 +28,23 @@ struct sky__demotion {
 };
 
 static void free_buffer(sky_cache *c, sky__demotion *d) {
-    if (d->buffer)
+    if (d->buffer) {
         sky__private_give(c, d->bytes);
+        c->slots[d->from].demotions_loaded--;
+    }
     free(d->buffer);
     d->buffer = NULL;
+}
+
+/* Room for the bytes. The first of a tier has it at once, above the limit: what holds the room may
+ * be a write that waits for this tier to have evicted. With the mutex held. */
+static bool take_room(sky_cache *c, const sky__demotion *d) {
+    if (sky__private_take(c, d->bytes))
+        return true;
+    if (c->slots[d->from].demotions_loaded > 0)
+        return false;
+    c->private_bytes += d->bytes;
+    return true;
 }
 
 /* The list is in the order in which they were offered. With the mutex held. */
@@ -195,12 +208,13 @@ bool sky__demotion_step(sky_cache *c) {
         bool over = c->stopping || d->order.outdated;
         if (!over && sky__slot_evicting(&c->slots[d->to]))
             continue;
-        if (!over && !sky__private_take(c, d->bytes))
-            break; /* those that wait longest come first */
+        if (!over && !take_room(c, d))
+            continue;
         d->starved = false;
         d->buffer = over ? NULL : malloc(d->bytes ? d->bytes : 1);
         if (!over && !d->buffer)
             sky__private_give(c, d->bytes);
+        c->slots[d->from].demotions_loaded += d->buffer != NULL;
         d->sub.given_up = !d->buffer; /* ends on its way */
         d->span = (sky_span){d->buffer, d->bytes};
         demotion_ask(c, d, LOAD, d->from, SKY_OP_GET);
