@@ -158,8 +158,8 @@ static void result_of(sky__host *h, sky__client *c, sky__run *run, uint32_t i,
     if (run->op == SKY_OP_HAS && item->status == SKY_MISS &&
         (out->bytes = sky__published_bytes(c->tenant, &item->key)) > 0)
         out->status = SKY_OK;
-    if (run->op == SKY_OP_REMOVE && sky__published_remove(c->tenant, &item->key) &&
-        item->status == SKY_MISS)
+    bool removed = run->op == SKY_OP_REMOVE && (item->status == SKY_OK || item->status == SKY_MISS);
+    if (removed && sky__published_remove(c->tenant, &item->key))
         out->status = SKY_OK;
     c->tenant->stat.hits += run->op == SKY_OP_LEASE && item->status == SKY_OK;
     c->tenant->stat.misses += run->op == SKY_OP_LEASE && item->status == SKY_MISS;

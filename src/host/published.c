@@ -434,7 +434,8 @@ static bool is_right(const sky__tenant *t, const sky__block *k) {
 }
 
 void sky__published_take_in(sky__tenant *t, const sky_key *key) {
-    static const sky_call plain, here = {.drop = true};
+    /* The arena alone: the host's thread waits for nothing farther. */
+    static const sky_call plain, here = {.drop = true, .tiers = 1}, arena = {.tiers = 1};
     sky__block *k = find_block(t->blocks, key, 0);
     sky_item item = {.key = *key};
     if (!k)
@@ -452,6 +453,6 @@ void sky__published_take_in(sky__tenant *t, const sky_key *key) {
     if (is_right(t, k))
         return;
     t->stat.block_corrupt++;
-    (void)sky_run(t->cache, SKY_OP_REMOVE, &item, 1, &plain);
+    (void)sky_run(t->cache, SKY_OP_REMOVE, &item, 1, &arena);
     (void)withdraw_block(t, k);
 }
