@@ -19,15 +19,15 @@
  *    bytes end SKY_E_CORRUPT, a miss. What sky_block_view shows is compared with nothing.
  *  - A block that is open stays readable until it is released, whatever becomes of its owner, of
  *    the host and of its connection.
- *  - When the owner closes its blob or dies, SIGKILL included, its blocks go: nobody opens them any
- *    more. What was pinned or prefetched in the ordinary way (SKY_OP_PIN, SKY_OP_PREFETCH of
- *    skymem/cache.h over shm:) was copied into the host's arena then, and stays as any payload: the
- *    buffers one after the other.
+ *  - When the owner closes its blob or dies, SIGKILL included, its blocks go: as soon as the host
+ *    notices, nobody opens them any more. What was pinned or prefetched in the ordinary way
+ *    (SKY_OP_PIN, SKY_OP_PREFETCH of skymem/cache.h over shm:) was copied into the host's arena
+ *    then, and stays as any payload: the buffers one after the other.
  *  - The ordinary operations see published blocks: HAS finds them, GET and LEASE copy them into the
  *    arena first, REMOVE withdraws them. sky_list does not show them.
  *  - Only processes of the owner's user see them, as with all of a host.
  *  - Threads: every call is safe from any thread; calls on one blob wait for each other. close must
- *    be the last one on a blob, and after the release of its blocks.
+ *    be the last one on a blob, and after the release of the blocks that were got through it.
  *  - fork: in a child every call on what the parent opened returns SKY_E_FORKED, and close and
  *    release do nothing. */
 #ifndef SKYMEM_BLOB_H
@@ -50,8 +50,9 @@ typedef struct {
     uint64_t bytes;      /* of the region; 0: none, this program only reads */
     /* A memfd of at least `bytes` bytes, made with MFD_ALLOW_SEALING; 0 or -1: one is made. It is
      * sealed: nobody can resize it, punch holes into it or newly map it for writing. What is mapped
-     * for writing before stays so. No huge pages of a pool (MFD_HUGETLB). The descriptor stays the
-     * caller's */
+     * for writing before stays so: map it before, as only such a mapping can write to it when it is
+     * registered again (after SKY_E_IO, say), and sky_blob_memory is for reading alone then. No
+     * huge pages of a pool (MFD_HUGETLB). The descriptor stays the caller's */
     int fd;
 } sky_blob_options;
 
@@ -92,7 +93,9 @@ typedef struct {
 } sky_block_layout;
 
 /* Publish blocks of this blob's region. Each buffer is read once, for its checksum, and none is
- * copied. *done (NULL: not wanted): how many of them, in their order, are published.
+ * copied. *done (NULL: not wanted): how many of them, in their order, are published. After an error
+ * some of the 16 behind the one that failed may be published too: sky_block_remove them (SKY_MISS:
+ * it was not) before their memory changes.
  * Errors: SKY_E_PARAM (NULL, no region, a shape, a buffer outside the region), SKY_E_BUSY (this
  *         blob has published the key already, or withdrew it and it is open still), SKY_E_FULL (the
  *         user has 65,536 blocks or 4,194,304 buffers), SKY_E_DEADLINE (`until` came first: it may
@@ -102,10 +105,9 @@ SKY_API sky_status sky_block_put(sky_blob *blob, const sky_block_layout *blocks,
                                  sky_time until, size_t *done);
 
 /* Withdraw a block of this blob, and wait until nobody has it open: then its memory may change.
- * Errors: SKY_E_PARAM, SKY_MISS (it is not published by this blob), SKY_E_DEADLINE (nobody opens it
- *         any more, but it is open still at `until`: call again; SKY_MISS means then that it is
- *         not), SKY_E_IO (the host is gone, who
- *         has it open is not known), SKY_E_FORKED */
+ * Errors: SKY_E_PARAM, SKY_MISS (it is not published by this blob), SKY_E_DEADLINE (it is open
+ *         still at `until`, or the host did not answer: call again; SKY_MISS means then that it is
+ *         not), SKY_E_IO (the host is gone: whether it is open is not known), SKY_E_FORKED */
 SKY_API sky_status sky_block_remove(sky_blob *blob, const sky_key *key, sky_time until);
 
 /* Open the block that somebody published last under a key: its region is mapped for reading, once.

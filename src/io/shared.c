@@ -92,7 +92,8 @@ bool sky_shared_is_safe(int fd, uint64_t bytes) {
 sky_status sky_shared_adopt(int fd, void *at, size_t bytes) {
     if (!is_memory(fd, bytes))
         return SKY_E_PARAM;
-    if (!map_over(fd, at, bytes, PROT_READ | PROT_WRITE))
+    int protection = sky_shared_is_safe(fd, bytes) ? PROT_READ : PROT_READ | PROT_WRITE;
+    if (!map_over(fd, at, bytes, protection))
         return errno == ENOMEM ? SKY_E_NOMEM : SKY_E_PARAM;
     (void)fcntl(fd, F_ADD_SEALS, SIZE_SEALS | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL);
     if (sky_shared_is_safe(fd, bytes))

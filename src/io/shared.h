@@ -39,7 +39,8 @@ uint64_t sky_shared_bytes(int fd);
 
 /* Share memory that the caller made (memfd_create with MFD_ALLOW_SEALING): its first `bytes` bytes
  * are mapped at `at` for reading and writing, and then it is sealed as by sky_shared_make for peers
- * that read. What is mapped for writing before stays so.
+ * that read. What is mapped for writing before stays so. Memory that is sealed so already is mapped
+ * for reading alone.
  * Errors: SKY_E_PARAM (no memfd of this size that can be sealed, huge pages of their own pool),
  *         SKY_E_NOMEM */
 sky_status sky_shared_adopt(int fd, void *at, size_t bytes);

@@ -120,6 +120,11 @@ static void memory_of_a_user_is_sealed(void **state) {
     assert_int_equal(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), -1);
     assert_int_equal(madvise(before, 4096, MADV_REMOVE), -1);
     assert_ptr_equal(mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
+    assert_int_equal(sky_shared_unmap(own, BYTES), SKY_OK);
+    assert_int_equal(sky_shared_adopt(fd, own, BYTES), SKY_OK); /* again, as after a host's end */
+    assert_true(own[3] == 1 && own[4] == 2 && sky_shared_is_safe(fd, BYTES));
+    before[4] = 3;
+    assert_int_equal(own[4], 3);
     munmap(before, BYTES);
     close(fd);
     sky_pages_release(own, 4 * BYTES);

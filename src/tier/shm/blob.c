@@ -495,6 +495,17 @@ static sky_status add_rows(sky_block *k, const sky_shm_frame *f, uint32_t *fille
     return SKY_OK;
 }
 
+/* Leases that are given back leave at once: their owner waits for them, and no later call may
+ * follow that would send them. */
+static void flush_releases(sky_blob *b) {
+    const sky_time until = sky_now() + CONNECT_NS;
+    while (!b->broken && b->link->first && sky_now() < until) {
+        b->broken |= sky__shm_link_flush(b->link) != SKY_OK;
+        if (!b->broken && b->link->first)
+            (void)sky_poll(NULL, 0, sky_now() + REMOVE_NS);
+    }
+}
+
 static void block_free(sky_block *k) {
     k->region->blocks--;
     return_lease(k->blob, k->lease);
@@ -557,6 +568,7 @@ void sky_block_release(sky_block *k) {
     sky_blob *b = k->blob;
     sky_mutex_lock(&b->mutex);
     block_free(k);
+    flush_releases(b);
     sky_mutex_unlock(&b->mutex);
 }
 
