@@ -65,7 +65,8 @@ expect 0 "${answer[@]}" --store "shm:$socket"
 holds "o['tokens'] == $cold and o['hit_tokens'] == $whole == o['awaited_tokens']"
 holds 'o["verdict"] == "hit" and 0 < o["wait_ms"] < o["ttft_ms"] and o["wait_ended"] == "whole"'
 holds "o['awaited_tiers'] == {'shm': $whole // 128} and o['awaited_blocks'] == $whole // 128"
-holds "o['awaited_bytes'] == o['bytes_loaded'] > 0"
+# of a model with a window a load takes less of a block than lies there
+holds "o['awaited_bytes'] >= o['bytes_loaded'] > 0"
 wait "$waker"
 wait "$prefill" || fail "exit $? of the prefill: $(cat "$work/prefill.err")"
 cp "$work/prefill.out" "$work/out"
