@@ -47,7 +47,7 @@ typedef struct {
     double load_ms;
     double compute_ms;
     double load_alone_ms;    /* with nothing computed meanwhile; 0: not measured */
-    double compute_alone_ms; /* beside it: the longer of before and after */
+    double compute_alone_ms; /* the longer of a run before and one after it */
     uint32_t hit_tokens;
     uint32_t computed_tokens; /* of hit_tokens, in the last answer */
     uint64_t bytes_loaded;

@@ -7,7 +7,7 @@
  *   mem             1.25 x llama.cpp's own restore from memory (the column LLAMA.CPP)
  *   shm, disk, sky  1.5 x that, and for a simulated sky the time that light, links and satellites
  *                   take
- *   sky-slow        1.05 x the sooner of loading alone and computing alone, both measured beside it
+ *   sky-slow        1.05 x the sooner of loading alone and computing alone, both measured with it
  *   sky+udp         3 x that: its satellites share the processor with the model
  *   mem-partial     1.25 x the cold time, by the share of the prompt that has to be computed
  *

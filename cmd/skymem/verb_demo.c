@@ -262,7 +262,7 @@ const cli_verb cli_verb_demo = {
              "compute_ms; but for cold also "
              "promised_ms, "
              "the most that ttft_ms may be; of sky-slow also load_alone_ms, with nothing computed "
-             "meanwhile, and compute_alone_ms, beside it; of a sky also sky: light_ms, "
+             "meanwhile, and compute_alone_ms, measured with it; of a sky also sky: light_ms, "
              "link_ms, processing_ms, session_ms, decode_ms, chunks, servers, rotations, "
              "migrated_chunks, migrated_bytes, purged_blocks"},
             {"cpu", "name of the processor"},

@@ -126,7 +126,7 @@ typedef struct {
      *                        rows of [b, n) are written
      *
      * When not all rows came, restore_begin(m) follows advance, with b <= m < n: the rows of
-     * [b, m) are written anew, and what advance has computed is still there for place_advanced. */
+     * [b, m) are written again, and what advance has computed is still there for place_advanced. */
 
     /* Compute tokens [first_token, first_token + token_count): from 0, or from where the last call
      * ended. No logits are asked for. The rows must be, to the bit, those that one prefill of the

@@ -1,5 +1,5 @@
 /* A host served to others over TCP on loopback, in a process of its own, against iperf3, where it
- * is installed: one client, in turns. Beside it the same over libfabric's tcp provider, where that
+ * is installed: one client, in turns. Then the same over libfabric's tcp provider, where that
  * is there. */
 #include "bench.h"
 

@@ -8,7 +8,7 @@
  *   WITHDRAW, the owner is gone, time is up:            waiter ──► SKY_MISS  ◄───────┘ a waiter
  *   its deadline, a cancel:                             waiter ──► SKY_E_DEADLINE, SKY_E_CANCELLED
  *
- * Whoever waits stands in the table before any tier is asked. So a put that ends meanwhile is not
+ * A waiter enters the table before any tier is asked. So a put that ends meanwhile is not
  * missed, whichever tier takes it.
  *
  * Concurrency: the cache's mutex guards all of it, but for the two counts, which let a put pass

@@ -1,6 +1,6 @@
 /* Proves, with processes of their own: clients share one copy of a payload; one that is killed,
  * while it reads or writes, gives back what it held, though a child of it lives; blocks of an owner
- * that is killed go, and stay under their readers; a host that is killed is told of, what it lent
+ * that is killed go, and stay under their readers; the end of a killed host is noticed, what it lent
  * stays readable, and the next one is connected to. The test runs itself as host and as client. */
 #include <setjmp.h>
 #include <stdarg.h>

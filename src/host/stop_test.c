@@ -1,4 +1,4 @@
-/* Proves that a host that is told to stop ends the checks that clients asked for, those that wait
+/* Proves that a host that stops ends the checks that clients asked for, those that wait
  * for their turn included, instead of waiting for them. */
 #include <setjmp.h>
 #include <stdarg.h>

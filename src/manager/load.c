@@ -482,8 +482,8 @@ static void note_spoiled(sky_sequence *q, uint32_t good_blocks, const sky_lookup
         q->spoiled_key = q->scratch.keys[good_blocks];
 }
 
-/* Of so many leading blocks, those before the last ones whose copies were not waited for: whoever
- * wrote what follows with another calibration wrote these with it too. */
+/* Of block_count leading blocks, those before the last ones whose copies were not waited for: these
+ * were written with the other calibration too, as the blocks behind them were. */
 static uint32_t count_seen(const sky_sequence *q, uint32_t block_count) {
     while (block_count > 0 && q->scratch.items[block_count - 1].status != SKY_OK)
         block_count--;

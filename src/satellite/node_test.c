@@ -684,7 +684,7 @@ static void moves_may_overtake_each_other(void **state) {
         for (int i = 0; i < 2; i++) {
             bench_tell(&b, BENCH_SERVE_NS, i == overtaken ? &far : &near);
             assert_true(bench_hear(&b, BENCH_SERVE_NS, &out));
-            if (out.type == SKY_WIRE_MIGRATE) /* it sets out, and is told of the next move */
+            if (out.type == SKY_WIRE_MIGRATE) /* it sets out, and the next move is announced */
                 assert_true(bench_hear(&b, BENCH_SERVE_NS, &out));
             assert_int_equal(out.type, SKY_WIRE_ROW_ACK);
             assert_int_equal(out.moved, 1);

@@ -24,7 +24,7 @@
 #define ROUND_MS  SKY_MS(1)
 #define WAIT_LONG SKY_SECONDS(60)
 
-/* What the tier is told of its device. */
+/* What the device answers to the tier. */
 static atomic_bool fail_results, hold_results;
 static atomic_int seen_results;
 

@@ -320,7 +320,7 @@ static void item_finish(coded *t, const sub_batch *f, size_t i) {
     sky_batches_answer(t->tier.batches, f->batch, f->questions[i].number, &f->questions[i].answer);
 }
 
-/* The sub-batch is over: its callers are told what is known. */
+/* The sub-batch is over: its callers get what is known. */
 static void sub_batch_end(coded *t, sub_batch *f) {
     for (size_t i = 0; i < f->item_count; i++)
         item_finish(t, f, i);
