@@ -58,6 +58,14 @@ static void put_block(sky_cache *c, uint64_t n) {
     assert_int_equal(sky_setting_flush(c), SKY_OK);
 }
 
+/* … with all blocks put, one after the other. */
+static levels fill_levels(const char *const *queries, size_t count) {
+    levels l = open_levels(queries, count);
+    for (uint64_t n = 0; n < BLOCKS; n++)
+        put_block(l.cache, n);
+    return l;
+}
+
 static uint64_t metric(sky_cache *c, size_t tier, uint32_t id) {
     return sky_cache_metric(c, tier, id);
 }
@@ -76,9 +84,7 @@ static bool is_there(sky_cache *c, uint64_t n) {
 static void evicted_blocks_are_on_the_next_disk(void **state) {
     (void)state;
     const char *const queries[] = {"max=512KiB", "max=4MiB&fill=evictions"};
-    levels l = open_levels(queries, 2);
-    for (uint64_t n = 0; n < BLOCKS; n++)
-        put_block(l.cache, n);
+    levels l = fill_levels(queries, 2);
     uint64_t evictions = metric(l.cache, 1, SKY_METRIC_TIER_EVICTIONS);
     assert_true(evictions >= BLOCKS - 44);
     assert_true(metric(l.cache, 2, SKY_METRIC_TIER_DEMOTED) >= evictions);
@@ -96,9 +102,7 @@ static void evicted_blocks_are_on_the_next_disk(void **state) {
 static void demoted_blocks_keep_their_parents(void **state) {
     (void)state;
     const char *const queries[] = {"max=512KiB", "max=4MiB&fill=evictions"};
-    levels l = open_levels(queries, 2);
-    for (uint64_t n = 0; n < BLOCKS; n++)
-        put_block(l.cache, n);
+    levels l = fill_levels(queries, 2);
     assert_true(tier_has(l.cache, 0, 4) && tier_has(l.cache, 3, 4));
     assert_int_equal(sky_setting_do(l.cache, SKY_OP_REMOVE, 0, NULL), SKY_OK);
     for (uint64_t n = 0; n < 4; n++)
@@ -111,9 +115,7 @@ static void three_levels_hand_down(void **state) {
     (void)state;
     const char *const queries[] = {"max=512KiB", "max=512KiB&fill=evictions",
                                    "max=4MiB&fill=evictions"};
-    levels l = open_levels(queries, 3);
-    for (uint64_t n = 0; n < BLOCKS; n++)
-        put_block(l.cache, n);
+    levels l = fill_levels(queries, 3);
     assert_true(metric(l.cache, 3, SKY_METRIC_TIER_DEMOTED) > 0);
     assert_int_equal(metric(l.cache, 1, SKY_METRIC_TIER_DEMOTIONS_LOST), 0);
     assert_int_equal(metric(l.cache, 2, SKY_METRIC_TIER_DEMOTIONS_LOST), 0);
@@ -126,9 +128,7 @@ static void three_levels_hand_down(void **state) {
 static void it_is_off_where_the_next_has_it(void **state) {
     (void)state;
     const char *const queries[] = {"max=512KiB", "max=4MiB"};
-    levels l = open_levels(queries, 2);
-    for (uint64_t n = 0; n < BLOCKS; n++)
-        put_block(l.cache, n);
+    levels l = fill_levels(queries, 2);
     assert_true(metric(l.cache, 1, SKY_METRIC_TIER_EVICTIONS) > 0);
     assert_int_equal(metric(l.cache, 2, SKY_METRIC_TIER_PUTS), BLOCKS);
     assert_int_equal(metric(l.cache, 2, SKY_METRIC_TIER_DEMOTED), 0);
@@ -172,9 +172,7 @@ static void a_sealed_level_tells_real_keys(void **state) {
     assert_int_equal(sky_secret_make(key, NULL), SKY_OK);
     snprintf(query, sizeof query, "max=512KiB&seal=%s", key);
     const char *const queries[] = {query, "max=4MiB&fill=evictions"};
-    levels l = open_levels(queries, 2);
-    for (uint64_t n = 0; n < BLOCKS; n++)
-        put_block(l.cache, n);
+    levels l = fill_levels(queries, 2);
     assert_true(tier_has(l.cache, 0, 4) && !tier_has(l.cache, 0, 2));
     assert_int_equal(metric(l.cache, 1, SKY_METRIC_TIER_DEMOTIONS_LOST), 0);
     for (uint64_t n = 0; n < BLOCKS; n++)

@@ -1,7 +1,8 @@
 /* Proves, with processes of their own: clients share one copy of a payload; one that is killed,
  * while it reads or writes, gives back what it held, though a child of it lives; blocks of an owner
- * that is killed go, and stay under their readers; the end of a killed host is noticed, what it lent
- * stays readable, and the next one is connected to. The test runs itself as host and as client. */
+ * that is killed go, and stay under their readers; the end of a killed host is noticed, what it
+ * lent stays readable, and the next one is connected to. The test runs itself as host and as
+ * client. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -125,10 +126,7 @@ static int be_writer(const char *path) {
 }
 
 /* Lease key 1, say which process is a child of this one, and wait to be killed. */
-static int be_forker(const char *path) {
-    sky_cache *cache = connect_to(path);
-    if (!cache || put(cache, 1, BYTES, 1) != SKY_OK || lease(cache, 1).status != SKY_OK)
-        return 1;
+static void wait_with_a_child(void) {
     pid_t child = fork();
     if (child == 0) {
         alarm(120); /* should the test end before */
@@ -138,6 +136,13 @@ static int be_forker(const char *path) {
     printf("%d\n", child);
     fflush(stdout);
     pause();
+}
+
+static int be_forker(const char *path) {
+    sky_cache *cache = connect_to(path);
+    if (!cache || put(cache, 1, BYTES, 1) != SKY_OK || lease(cache, 1).status != SKY_OK)
+        return 1;
+    wait_with_a_child();
     return 0;
 }
 
@@ -159,15 +164,7 @@ static int be_owner(const char *path) {
         .key = sky_fixture_key(1), .shape = {2, 1, 1}, .offsets = offsets, .sizes = sizes};
     if (sky_block_put(b, &k, 1, SKY_TIME_NEVER, NULL) != SKY_OK)
         return 1;
-    pid_t child = fork();
-    if (child == 0) {
-        alarm(120);
-        pause();
-        _exit(0);
-    }
-    printf("%d\n", child);
-    fflush(stdout);
-    pause();
+    wait_with_a_child();
     return 0;
 }
 

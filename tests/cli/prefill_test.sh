@@ -36,6 +36,22 @@ prefill() {
     until_some announced
 }
 
+# signal_when COUNT SIGNAL PROCESS: meanwhile, when that is not 0; $signaller does it
+signal_when() {
+    (
+        until_some "$1"
+        kill "-$2" "$3"
+    ) &
+    signaller=$!
+}
+
+# expect_gone STORE...: the answer is right, though nobody brings the rest any more
+expect_gone() {
+    expect 0 "${answer[@]}" "$@"
+    holds "o['tokens'] == $cold and o['awaited_tokens'] < $whole and o['wait_ended'] == 'gone'"
+    wait "$signaller"
+}
+
 # new_daemon NAME ARGUMENT...: with nothing in it
 new_daemon() {
     socket=$work/$1.sock
@@ -56,18 +72,14 @@ whole=$(((prompt_tokens - 1) / 128 * 128))
 new_daemon shm
 prefill --store "shm:$socket"
 kill -STOP "$prefill"
-(
-    until_some requests_active
-    kill -CONT "$prefill"
-) &
-waker=$!
+signal_when requests_active CONT "$prefill"
 expect 0 "${answer[@]}" --store "shm:$socket"
 holds "o['tokens'] == $cold and o['hit_tokens'] == $whole == o['awaited_tokens']"
 holds 'o["verdict"] == "hit" and 0 < o["wait_ms"] < o["ttft_ms"] and o["wait_ended"] == "whole"'
 holds "o['awaited_tiers'] == {'shm': $whole // 128} and o['awaited_blocks'] == $whole // 128"
 # of a model with a window a load takes less of a block than lies there
 holds "o['awaited_bytes'] >= o['bytes_loaded'] > 0"
-wait "$waker"
+wait "$signaller"
 wait "$prefill" || fail "exit $? of the prefill: $(cat "$work/prefill.err")"
 cp "$work/prefill.out" "$work/out"
 holds "o['tokens'] == [] and o['saved_blocks'] == $prompt_tokens // 128"
@@ -92,14 +104,8 @@ end_daemon
 new_daemon ended
 prefill --store "shm:$socket"
 kill -STOP "$prefill"
-(
-    until_some awaited
-    kill -KILL "$daemon"
-) &
-killer=$!
-expect 0 "${answer[@]}" --store "shm:$socket"
-holds "o['tokens'] == $cold and o['awaited_tokens'] < $whole and o['wait_ended'] == 'gone'"
-wait "$killer"
+signal_when awaited KILL "$daemon"
+expect_gone --store "shm:$socket"
 wait "$daemon" 2>/dev/null && fail "the daemon ended before it was killed"
 new_daemon ended
 kill -CONT "$prefill"
@@ -111,14 +117,8 @@ end_daemon
 new_daemon killed
 prefill --store "shm:$socket"
 kill -STOP "$prefill"
-(
-    until_some requests_active
-    kill -KILL "$prefill"
-) &
-killer=$!
-expect 0 "${answer[@]}" --store "shm:$socket"
-holds "o['tokens'] == $cold and o['awaited_tokens'] < $whole and o['wait_ended'] == 'gone'"
-wait "$killer"
+signal_when requests_active KILL "$prefill"
+expect_gone --store "shm:$socket"
 wait "$prefill" 2>/dev/null && fail "the prefill ended before it was killed"
 
 # one that stands still is waited for no longer than computing takes, which the cold run has shown
@@ -151,14 +151,10 @@ expect 0 "${run[@]}" "${far[@]}" --load-only --wait-ms 100 --no-save
 holds "o['tokens'] == $cold and o['awaited_tokens'] < $whole and o['wait_ms'] >= 100"
 holds 'o["wait_ended"] == "late"'
 says 'nothing came for 100 ms'
-(
-    until_some requests_active
-    kill -CONT "$prefill"
-) &
-waker=$!
+signal_when requests_active CONT "$prefill"
 expect 0 "${answer[@]}" "${far[@]}"
 holds "o['tokens'] == $cold and o['hit_tokens'] == $whole == o['awaited_tokens']"
-wait "$waker"
+wait "$signaller"
 wait "$prefill" || fail "exit $? of the prefill: $(cat "$work/prefill.err")"
 end_daemon
 

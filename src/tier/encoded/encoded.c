@@ -14,8 +14,8 @@
  * work on what came while another leads.
  *
  * Concurrency: the mutex guards queues, the states of sub-batches and the codec's uses. The inner
- * tier is submitted to with it held, so that the thread that drains an id finds its sub-batch. A sub-batch
- * that is STARTING or SETTLING belongs to one thread. */
+ * tier is submitted to with it held, so that the thread that drains an id finds its sub-batch. A
+ * sub-batch that is STARTING or SETTLING belongs to one thread. */
 #include "tier/encoded/encoded.h"
 
 #include <assert.h>
