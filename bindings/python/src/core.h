@@ -103,15 +103,16 @@ int profile_parse(PyObject *object, const sky_profile **out);
 /* NULL with an exception: it is none */
 const sky_profile *profile_of(PyObject *object);
 
-/* errand.c: a call of the library that calls Python meanwhile, and that Ctrl-C and the end of the
- * interpreter stop. It runs `work` without the GIL on a thread of its own; `give_up` is to make it
- * return soon, and is called until it does. *slot is the errand while it runs; NULL: not wanted.
+/* background.c: a call of the library that calls Python meanwhile, and that Ctrl-C and the end of
+ * the interpreter stop. It runs `work` without the GIL on a thread of its own; `give_up` is to make
+ * it return soon, and is called until it does. *slot is the call while it runs; NULL: not wanted.
  * Errors: false, with an exception: it was given up, or never ran */
-typedef struct errand errand;
-bool errand_run(errand **slot, void (*work)(void *), void (*give_up)(void *), void *context);
-/* From `work`, on its thread: run `call` with the GIL on the thread of who called errand_run, and
- * wait for it. Without an errand (NULL): on this thread. */
-void errand_ask(errand *e, void (*call)(void *), void *context);
+typedef struct background background;
+bool background_run(background **slot, void (*work)(void *), void (*give_up)(void *),
+                    void *context);
+/* From `work`, on its thread: run `call` with the GIL on the thread that called background_run, and
+ * wait for it. NULL: on this thread. */
+void background_ask(background *e, void (*call)(void *), void *context);
 
 /* The batch is no longer the library's. */
 void batch_end(batch_object *batch);

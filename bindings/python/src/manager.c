@@ -5,7 +5,7 @@
  *
  * An engine is any object with fingerprint, layout, extract, restore and restored; what they return
  * is said in skymem/manager.py. It is called on the thread of who called load or save, which waits
- * meanwhile (errand.c), so that Ctrl-C ends both. What the object raises ends the call, and is
+ * meanwhile (background.c), so that Ctrl-C ends both. What the object raises ends the call, and is
  * raised again from there. Tensors that it hands out are held until the next of its calls, or the
  * end of the sequence's. */
 #include "sequence.h"
@@ -169,7 +169,7 @@ static void do_extract(void *context) {
 static sky_status ask_extract(void *self, uint32_t first, uint32_t count, sky_state *out) {
     engine *e = self;
     question q = {.engine = e, .first = first, .count = count, .out = out};
-    errand_ask(e->errand, do_extract, &q);
+    background_ask(e->background, do_extract, &q);
     return q.status;
 }
 
@@ -183,7 +183,7 @@ static void do_restore(void *context) {
 static sky_status ask_restore(void *self, uint32_t count, sky_state *out) {
     engine *e = self;
     question q = {.engine = e, .count = count, .out = out};
-    errand_ask(e->errand, do_restore, &q);
+    background_ask(e->background, do_restore, &q);
     return q.status;
 }
 
@@ -199,7 +199,7 @@ static void do_restored(void *context) {
 static sky_status tell_restored(void *self, bool commit) {
     engine *e = self;
     question q = {.engine = e, .commit = commit};
-    errand_ask(e->errand, do_restored, &q);
+    background_ask(e->background, do_restored, &q);
     return q.status;
 }
 
@@ -434,7 +434,7 @@ bool sequence_go(sequence_object *s, PyObject *list, void (*work)(void *), trip 
     bool entered = sequence_enter(s, needs, beside);
     if (entered) {
         t->handle = s->handle;
-        bool done = errand_run(&s->engine.errand, work, do_give_up, t);
+        bool done = background_run(&s->engine.background, work, do_give_up, t);
         s->under_way |= t->ran && t->status == SKY_OK ? t->begins : 0;
         s->under_way &= t->ran ? ~t->ends : ~0u;
         (void)sequence_leave(s, done, t->status, what);

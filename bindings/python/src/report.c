@@ -1,6 +1,6 @@
 /* What a cache tells of itself: entries, tiers, numbers. Listings and checks may take minutes, so
- * they are errands: Ctrl-C ends them between two entries. The library calls back for each entry, on
- * the errand's thread; such a call takes the GIL. */
+ * they run in the background (background.c): Ctrl-C ends them between two entries. The library
+ * calls back for each entry, on its thread; such a call takes the GIL. */
 #include "core.h"
 
 #include <stdatomic.h>
@@ -93,7 +93,7 @@ static PyObject *collect_all(PyObject *self, sky_status (*walk)(sky_cache *, voi
     if (!cache_enter(cache))
         return NULL;
     collector c = {.cache = cache->handle, .walk = walk, .list = PyList_New(0)};
-    bool done = c.list && errand_run(NULL, do_collect, stop_collecting, &c);
+    bool done = c.list && background_run(NULL, do_collect, stop_collecting, &c);
     cache_leave(cache);
     if (done && !c.list)
         PyErr_Restore(c.kind, c.value, c.trace);
@@ -192,7 +192,7 @@ PyObject *cache_verify(PyObject *self, PyObject *unused) {
     if (!cache_enter(cache))
         return NULL;
     check c = {.cache = cache->handle};
-    bool done = errand_run(NULL, do_check, stop_checking, &c);
+    bool done = background_run(NULL, do_check, stop_checking, &c);
     cache_leave(cache);
     if (done && c.status != SKY_OK)
         raise_status(c.status, "verify");

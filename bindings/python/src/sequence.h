@@ -9,7 +9,7 @@ typedef struct {
     PyObject *kind, *value, *trace; /* what it raised first; NULL: nothing */
     view *views;
     size_t view_count, view_max;
-    errand *errand; /* that the call under way is; NULL: it is on its caller's thread */
+    background *background; /* that the call under way is; NULL: it is on its caller's thread */
 } engine;
 
 typedef struct {
@@ -49,7 +49,8 @@ typedef struct {
 bool sequence_enter(sequence_object *s, unsigned needs, unsigned beside);
 /* done: no exception is set. Tensors of the engine are let go, unless it still loads. */
 bool sequence_leave(sequence_object *s, bool done, sky_status status, const char *what);
-/* Tokens of `list`, when there are any, for `work`, which runs as an errand: Ctrl-C cancels it.
+/* Tokens of `list`, when there are any, for `work`, which runs in the background: Ctrl-C cancels
+ * it.
  * Errors: false, with an exception */
 bool sequence_go(sequence_object *s, PyObject *list, void (*work)(void *), trip *t, unsigned needs,
                  unsigned beside, const char *what);

@@ -1,7 +1,7 @@
 /* Calls of the library that may take long, and that call Python meanwhile: see core.h.
  *
- *   the caller's thread, with the GIL             a thread of the errand
- *   errand_run ── start ───────────────────────►  work: the call of the library
+ *   the caller's thread, with the GIL             a background thread
+ *   background_run ── start ───────────────────────►  work: the call of the library
  *      waits 50 ms at a time, without the GIL       …
  *      runs it                      ◄─── ask ────   an engine's function is wanted
  *      ── answered ────────────────────────────►    …
@@ -14,7 +14,7 @@
 
 #define SLICE_US 50000
 
-struct errand {
+struct background {
     void (*work)(void *context);
     void *context;
     PyThread_type_lock wake;     /* released when `asked` is set, or it is over */
@@ -23,14 +23,14 @@ struct errand {
     void *asked_context;
 };
 
-static void errand_thread(void *self) {
-    errand *e = self;
+static void background_thread(void *self) {
+    background *e = self;
     e->work(e->context);
     e->asked = NULL;
     PyThread_release_lock(e->wake);
 }
 
-void errand_ask(errand *e, void (*call)(void *context), void *context) {
+void background_ask(background *e, void (*call)(void *context), void *context) {
     if (e) {
         e->asked = call;
         e->asked_context = context;
@@ -44,7 +44,7 @@ void errand_ask(errand *e, void (*call)(void *context), void *context) {
 }
 
 /* Until it is over. False: an exception is set, and it was given up for that. */
-static bool errand_await(errand *e, void (*give_up)(void *context)) {
+static bool background_await(background *e, void (*give_up)(void *context)) {
     PyObject *kind = NULL, *value = NULL, *trace = NULL;
     bool given_up = false;
     for (;;) {
@@ -82,16 +82,18 @@ static PyThread_type_lock taken_lock(void) {
     return lock;
 }
 
-bool errand_run(errand **slot, void (*work)(void *), void (*give_up)(void *), void *context) {
-    errand e = {.work = work, .context = context, .wake = taken_lock(), .answered = taken_lock()};
+bool background_run(background **slot, void (*work)(void *), void (*give_up)(void *),
+                    void *context) {
+    background e = {
+        .work = work, .context = context, .wake = taken_lock(), .answered = taken_lock()};
     bool done = false;
     if (e.wake && e.answered) {
         if (slot)
             *slot = &e;
-        if (PyThread_start_new_thread(errand_thread, &e) == (unsigned long)-1)
+        if (PyThread_start_new_thread(background_thread, &e) == (unsigned long)-1)
             PyErr_SetString(PyExc_RuntimeError, "no thread can be started");
         else
-            done = errand_await(&e, give_up);
+            done = background_await(&e, give_up);
         if (slot)
             *slot = NULL;
     }
