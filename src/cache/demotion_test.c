@@ -316,6 +316,24 @@ static void the_queue_is_bounded(void **state) {
     sky_cache_close(s.cache);
 }
 
+/* What fills the memory for copies may be writes that wait until the tier has evicted. */
+static void one_block_of_a_tier_needs_no_room(void **state) {
+    (void)state;
+    const char *const queries[] = {"max=512KiB", "max=4MiB&fill=evictions"};
+    levels l = open_levels(queries, 2);
+    sky_mutex_lock(&l.cache->mutex);
+    l.cache->private_bytes += SKY__PRIVATE_BYTES_MAX;
+    sky_mutex_unlock(&l.cache->mutex);
+    for (uint64_t n = 0; n < BLOCKS; n++)
+        put_block(l.cache, n);
+    assert_true(metric(l.cache, 1, SKY_METRIC_TIER_EVICTIONS) > 0);
+    assert_true(metric(l.cache, 2, SKY_METRIC_TIER_DEMOTED) > 0);
+    sky_mutex_lock(&l.cache->mutex);
+    l.cache->private_bytes -= SKY__PRIVATE_BYTES_MAX;
+    sky_mutex_unlock(&l.cache->mutex);
+    close_levels(&l);
+}
+
 /* And the removal of another block does not lose this one. */
 static void what_was_removed_stays_removed(void **state) {
     (void)state;
@@ -391,6 +409,7 @@ int main(void) {
         cmocka_unit_test(what_nobody_takes_goes_there),
         cmocka_unit_test(the_tier_after_one_that_refuses),
         cmocka_unit_test(the_queue_is_bounded),
+        cmocka_unit_test(one_block_of_a_tier_needs_no_room),
         cmocka_unit_test(what_was_removed_stays_removed),
         cmocka_unit_test(abandoned_demotions_end),
         cmocka_unit_test(no_touch_is_no_use),
