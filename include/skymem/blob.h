@@ -19,6 +19,9 @@
  *    bytes end SKY_E_CORRUPT, a miss. What sky_block_view shows is compared with nothing.
  *  - A block that is open stays readable until it is released, whatever becomes of its owner, of
  *    the host and of its connection.
+ *  - SKY_E_IO of put, remove and get, and SKY_E_CORRUPT and SKY_E_NOMEM of these, end the blob's
+ *    connection: its blocks go, and owners no longer wait for what it has open. Close it and open
+ *    another.
  *  - When the owner closes its blob or dies, SIGKILL included, its blocks go: as soon as the host
  *    notices, nobody opens them any more. What was pinned or prefetched in the ordinary way
  *    (SKY_OP_PIN, SKY_OP_PREFETCH of skymem/cache.h over shm:) was copied into the host's arena
@@ -99,15 +102,16 @@ typedef struct {
  * Errors: SKY_E_PARAM (NULL, no region, a shape, a buffer outside the region), SKY_E_BUSY (this
  *         blob has published the key already, or withdrew it and it is open still), SKY_E_FULL (the
  *         user has 65,536 blocks or 4,194,304 buffers), SKY_E_DEADLINE (`until` came first: it may
- *         be published), SKY_E_IO (the host is gone: open again), SKY_E_FORKED; the first that
- *         failed ends the call */
+ *         be published), SKY_E_IO (the host is gone: open again), SKY_E_CORRUPT (what the host
+ *         says makes no sense), SKY_E_NOMEM, SKY_E_FORKED; the first that failed ends the call */
 SKY_API sky_status sky_block_put(sky_blob *blob, const sky_block_layout *blocks, size_t count,
                                  sky_time until, size_t *done);
 
 /* Withdraw a block of this blob, and wait until nobody has it open: then its memory may change.
  * Errors: SKY_E_PARAM, SKY_MISS (it is not published by this blob), SKY_E_DEADLINE (it is open
  *         still at `until`, or the host did not answer: call again; SKY_MISS means then that it is
- *         not), SKY_E_IO (the host is gone: whether it is open is not known), SKY_E_FORKED */
+ *         not), SKY_E_IO (the host is gone: whether it is open is not known), SKY_E_CORRUPT,
+ *         SKY_E_NOMEM (as of put), SKY_E_FORKED */
 SKY_API sky_status sky_block_remove(sky_blob *blob, const sky_key *key, sky_time until);
 
 /* Open the block that somebody published last under a key: its region is mapped for reading, once.

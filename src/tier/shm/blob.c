@@ -27,6 +27,8 @@
 #define REMOVE_NS_MAX SKY_MS(5)
 #define AT_ONCE       16u /* blocks of a put whose answers are out */
 
+_Static_assert(SKY_BLOCK_BUFFERS_MAX == SKY_SHM_BUFFERS_MAX, "what a frame's reader takes");
+
 /* Memory of some program, as this one reads it. */
 typedef struct blob_region {
     struct blob_region *next;
@@ -42,7 +44,7 @@ struct sky_blob {
     sky_mutex mutex; /* of all but the region of its own */
     uint64_t forks;
     sky__shm_link *link;
-    bool broken; /* the host is gone */
+    bool broken; /* the connection has ended */
     uint32_t ids;
     blob_region *regions; /* that it reads */
 
@@ -129,9 +131,18 @@ static sky_status forget_region(sky_blob *b, uint32_t number) {
 
 /* ---- talk ---- */
 
+/* The host takes back the leases and withdraws the blocks of a connection that ends, so none is
+ * left open that is of no use any more. */
+static void blob_break(sky_blob *b) {
+    if (!b->broken)
+        sky__shm_link_cut(b->link);
+    b->broken = true;
+}
+
 static sky_status blob_send(sky_blob *b, const sky_shm_frame *f) {
     sky_status status = b->broken ? SKY_E_IO : sky__shm_link_send(b->link, f);
-    b->broken |= status != SKY_OK;
+    if (status != SKY_OK)
+        blob_break(b);
     return status;
 }
 
@@ -176,7 +187,7 @@ static sky_status blob_await(sky_blob *b, uint32_t id, sky_time until, sky_shm_f
         if (answers)
             return SKY_OK;
     }
-    b->broken = true;
+    blob_break(b);
     return status;
 }
 
@@ -188,7 +199,7 @@ static sky_status await_answer(sky_blob *b, uint32_t id, sky_time until) {
         return status;
     if (f.kind == SKY_SHM_ANSWERED && f.status != SKY_PENDING)
         return f.status;
-    b->broken = true;
+    blob_break(b);
     return SKY_E_CORRUPT;
 }
 
@@ -500,8 +511,9 @@ static sky_status add_rows(sky_block *k, const sky_shm_frame *f, uint32_t *fille
 static void flush_releases(sky_blob *b) {
     const sky_time until = sky_now() + CONNECT_NS;
     while (!b->broken && b->link->first && sky_now() < until) {
-        b->broken |= sky__shm_link_flush(b->link) != SKY_OK;
-        if (!b->broken && b->link->first)
+        if (sky__shm_link_flush(b->link) != SKY_OK)
+            blob_break(b);
+        else if (b->link->first)
             (void)sky_poll(NULL, 0, sky_now() + REMOVE_NS);
     }
 }
@@ -539,7 +551,8 @@ static sky_status await_block(sky_blob *b, uint32_t id, const sky_key *key, sky_
         *out = k;
         return SKY_OK;
     }
-    b->broken |= status != SKY_E_DEADLINE;
+    if (status != SKY_E_DEADLINE)
+        blob_break(b);
     if (k)
         block_free(k);
     return status;
