@@ -273,11 +273,12 @@ static void take_run(sky__host *h, sky__client *c, const sky_shm_frame *f) {
     if (f->left_ns != 0 && f->left_ns < (uint64_t)SKY_SECONDS(1000000))
         run->call.deadline_ns = sky_now() + (sky_time)f->left_ns;
     c->run_count++;
-    take_in_published(c, run);
-    if (f->op == SKY_OP_LEASE && c->lease_count + f->count > SKY__HOST_LEASES_MAX)
+    if (f->op == SKY_OP_LEASE && c->lease_count + f->count > SKY__HOST_LEASES_MAX) {
         end_unstarted(h, run, SKY_E_BUSY);
-    else
-        sky__run_start(h, run);
+        return;
+    }
+    take_in_published(c, run);
+    sky__run_start(h, run);
 }
 
 static void take_cancel(sky__host *h, const sky__client *c, uint32_t id) {
