@@ -168,8 +168,11 @@ sky_status sky_peer_carrier_find(const char *name, const char *provider, sky_pee
         if (status != SKY_OK)
             return status;
         out->transport = &fabric;
-        snprintf(out->provider, sizeof out->provider, "%s", provider);
-        return strlen(provider) < sizeof out->provider ? SKY_OK : SKY_E_UNSUPPORTED;
+        if (strlen(provider) >= sizeof out->provider)
+            return sky_fail(error, SKY_E_UNSUPPORTED, "provider %.50s: the name is too long",
+                            provider);
+        strcpy(out->provider, provider);
+        return SKY_OK;
     }
 #endif
     return sky_fail(error, SKY_E_UNSUPPORTED, "no transport %.50s in this build, but: %s", name,
