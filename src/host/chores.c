@@ -17,7 +17,7 @@ static void do_chore(const sky__host *h, sky__chore *c) {
     c->status = sky__listing(c->tenant->cache, &c->text, &c->text_bytes);
 }
 
-static void *body(void *argument) {
+static void *chores_thread(void *argument) {
     sky__host *h = argument;
     sky_mutex_lock(&h->mutex);
     while (!h->ending) {
@@ -43,7 +43,8 @@ sky_status sky__chores_start(sky__host *h) {
     sky_condition_init(&h->changed);
     h->chores_event = -1;
     sky_status status = sky_event_create(&h->chores_event);
-    return status == SKY_OK ? sky_thread_start(&h->thread, "skymem-chores", body, h) : status;
+    return status == SKY_OK ? sky_thread_start(&h->thread, "skymem-chores", chores_thread, h)
+                            : status;
 }
 
 static void free_all(sky__chore *c) {

@@ -26,7 +26,7 @@ bool sky__host_may_log(sky__host *h) {
     return h->complaints <= COMPLAINTS_A_SECOND;
 }
 
-static void complain(sky__host *h, const sky__client *c, const char *why) {
+static void log_disconnect(sky__host *h, const sky__client *c, const char *why) {
     if (sky__host_may_log(h))
         sky_log(SKY_LOG_WARNING, "client %llu (process %d of user %u) is disconnected: %s",
                 (unsigned long long)c->number, c->peer.pid, c->peer.uid, why);
@@ -65,7 +65,7 @@ static bool is_for_later(sky__client *c, sky_status sent) {
 }
 
 /* What is wrong with a client whose ring or socket failed; NULL: it is gone. */
-static const char *blame(sky_status status) {
+static const char *fault_of(sky_status status) {
     return status == SKY_E_IO ? NULL : "its ring is not as it was left";
 }
 
@@ -78,7 +78,7 @@ void sky__client_send(sky__host *h, sky__client *c, const sky_shm_frame *frame, 
     if (is_for_later(c, status))
         letter_add(h, c, data, bytes, passed);
     else if (status != SKY_OK)
-        sky__client_close(h, c, blame(status));
+        sky__client_close(h, c, fault_of(status));
 }
 
 static void send_letters(sky__host *h, sky__client *c) {
@@ -88,7 +88,7 @@ static void send_letters(sky__host *h, sky__client *c) {
         if (is_for_later(c, status))
             return;
         if (status != SKY_OK) {
-            sky__client_close(h, c, blame(status));
+            sky__client_close(h, c, fault_of(status));
             return;
         }
         c->first = l->next;
@@ -113,7 +113,7 @@ static void show_segments(sky__host *h, sky__client *c, uint64_t at, uint64_t by
     }
 }
 
-static void retire(sky__host *h, sky__tenant *t) {
+static void retire_segments(sky__host *h, sky__tenant *t) {
     uint64_t gone;
     sky_memory_tier_segments(t->arena_tier, &t->stat.committed_bytes, &gone);
     if (gone == t->segments_gone)
@@ -134,7 +134,7 @@ static void retire(sky__host *h, sky__tenant *t) {
 
 void sky__clients_retire(sky__host *h) {
     for (size_t i = 0; i < h->tenant_count; i++)
-        retire(h, h->tenants[i]);
+        retire_segments(h, h->tenants[i]);
 }
 
 /* ---- runs ---- */
@@ -436,7 +436,7 @@ static void take_hello(sky__host *h, sky__client *c, const sky_shm_frame *f) {
         sky__client_close(h, c, status == SKY_E_IO ? NULL : "no descriptor is left for it");
 }
 
-static void take(sky__host *h, sky__client *c, const sky_shm_frame *f, int passed) {
+static void take_frame(sky__host *h, sky__client *c, const sky_shm_frame *f, int passed) {
     if (f->kind == SKY_SHM_RUN)
         take_run(h, c, f);
     else if (f->kind == SKY_SHM_RELEASE)
@@ -483,7 +483,7 @@ void sky__client_close(sky__host *h, sky__client *c, const char *why) {
     if (c->fd < 0)
         return;
     if (why) {
-        complain(h, c, why);
+        log_disconnect(h, c, why);
         c->tenant->stat.disconnected++;
     }
     sky_ring_deinit(&c->ring);
@@ -550,13 +550,13 @@ void sky__client_serve(sky__host *h, sky__client *c) {
         if (status == SKY_MISS)
             return;
         if (status != SKY_OK)
-            sky__client_close(h, c, blame(status));
+            sky__client_close(h, c, fault_of(status));
         else if (sky_shm_decode(data, bytes, &frame) != SKY_OK)
             sky__client_close(h, c, "it sends no frame");
         else if (passed >= 0 && frame.kind != SKY_SHM_REGISTER)
             sky__client_close(h, c, "it sends a descriptor");
         else
-            take(h, c, &frame, passed);
+            take_frame(h, c, &frame, passed);
         sky_local_close(passed);
     }
 }

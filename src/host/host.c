@@ -16,7 +16,7 @@
 
 /* ---- connections ---- */
 
-static void refuse(sky__host *h, int fd, sky_status why) {
+static void refuse_client(sky__host *h, int fd, sky_status why) {
     uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
     const sky_shm_frame refused = {.kind = SKY_SHM_REFUSED, .status = why};
     (void)sky_local_send(fd, data, sky_shm_encode(&refused, data), -1);
@@ -52,9 +52,9 @@ static void accept_one(sky__host *h) {
         if (sky__host_may_log(h))
             sky_log(SKY_LOG_WARNING, "process %d of user %u is refused: this is user %u's",
                     peer.pid, peer.uid, sky_local_user());
-        refuse(h, fd, SKY_E_DENIED);
+        refuse_client(h, fd, SKY_E_DENIED);
     } else if (!c) {
-        refuse(h, fd, SKY_E_BUSY);
+        refuse_client(h, fd, SKY_E_BUSY);
     } else {
         sky__client_open(t, c, ++h->numbers, fd, &peer);
     }
@@ -114,7 +114,7 @@ static sky_time idle_until(sky__host *h) {
     return h->empty_since == 0 ? SKY_TIME_NEVER : h->empty_since + SKY_SECONDS(h->settings.idle_s);
 }
 
-static sky_time sooner(sky_time a, sky_time b) {
+static sky_time sooner_of(sky_time a, sky_time b) {
     return a < b ? a : b;
 }
 
@@ -154,7 +154,7 @@ static sky_time wait_clients(sky__host *h, waits *w) {
         w->fds[FIXED + w->client_count] = c->fd;
         w->clients[w->client_count++] = c;
         if (c->first && c->send_at != 0)
-            until = sooner(until, c->send_at);
+            until = sooner_of(until, c->send_at);
     }
     return until;
 }
@@ -233,13 +233,13 @@ static void serve_caches(sky__host *h, const waits *w) {
 }
 
 /* One turn; false: it is time to end. */
-static bool turn(sky__host *h) {
+static bool host_turn(sky__host *h) {
     waits w;
     sky_time until = close_silent(h), idle = idle_until(h);
     wait_fixed(h, &w);
-    until = sooner(sooner(until, idle), wait_clients(h, &w));
+    until = sooner_of(sooner_of(until, idle), wait_clients(h, &w));
     if (w.fds[LISTEN] < 0)
-        until = sooner(until, h->accept_at);
+        until = sooner_of(until, h->accept_at);
     serve_rings(h, &w);
     sky_local_poll(w.fds, w.writes, w.ready, FIXED + w.client_count,
                    rest_clients(h, &w) ? until : 0);
@@ -273,7 +273,7 @@ static bool is_busy(const sky__host *h) {
 
 /* Answer what was asked, checks by ending them: nothing more is read, and who comes now finds
  * nobody here. */
-static void drain(sky__host *h) {
+static void drain_clients(sky__host *h) {
     waits w;
     const sky_time until = sky_now() + SKY_SECONDS(FLUSH_S);
     sky_local_unlisten(h->options.socket_path, &h->listener);
@@ -281,12 +281,13 @@ static void drain(sky__host *h) {
         wait_fixed(h, &w);
         w.fds[STOP] = w.fds[RELOAD] = -1;
         sky__chores_cancel(h);
-        sky_local_poll(w.fds, w.writes, w.ready, FIXED, sooner(until, sky_now() + CANCEL_AGAIN_NS));
+        sky_local_poll(w.fds, w.writes, w.ready, FIXED,
+                       sooner_of(until, sky_now() + CANCEL_AGAIN_NS));
         serve_caches(h, &w);
     }
 }
 
-static sky_status flush(sky__host *h, sky_error *error) {
+static sky_status flush_stores(sky__host *h, sky_error *error) {
     const sky_time until = sky_now() + SKY_SECONDS(FLUSH_S);
     sky_status status = SKY_OK;
     for (size_t i = 0; i < h->tenant_count; i++)
@@ -298,7 +299,7 @@ static sky_status flush(sky__host *h, sky_error *error) {
 
 /* ---- start, end ---- */
 
-static sky_status start(sky__host *h, sky_error *error) {
+static sky_status host_start(sky__host *h, sky_error *error) {
     const sky_host_options *o = &h->options;
     const sky_host_user own = {sky_local_user(), o->urls, o->url_count};
     h->clients = calloc(SKY_HOST_CLIENTS_MAX, sizeof *h->clients);
@@ -314,7 +315,7 @@ static sky_status start(sky__host *h, sky_error *error) {
     return status == SKY_OK ? sky__tenants_open(h, error) : status;
 }
 
-static void end(sky__host *h) {
+static void host_end(sky__host *h) {
     for (size_t i = 0; h->clients && i < SKY_HOST_CLIENTS_MAX; i++)
         sky__client_close(h, &h->clients[i], NULL);
     sky__chores_end(h);
@@ -340,7 +341,7 @@ sky_status sky_host_run(const sky_host_options *options, sky_error *error) {
     if (!read_options(options, &h.options))
         return sky_fail(error, SKY_E_PARAM, "a host needs a socket and stores");
     h.settings = h.options.settings;
-    sky_status status = start(&h, error), chores = sky__chores_start(&h);
+    sky_status status = host_start(&h, error), chores = sky__chores_start(&h);
     if (status == SKY_OK && chores != SKY_OK)
         status = sky_fail(error, chores, "no thread: %s", sky_status_text(chores));
     if (status == SKY_OK && h.options.opened)
@@ -348,13 +349,13 @@ sky_status sky_host_run(const sky_host_options *options, sky_error *error) {
     if (status == SKY_OK) {
         if (h.options.ready)
             h.options.ready(h.options.context);
-        while (turn(&h))
+        while (host_turn(&h))
             ;
-        drain(&h);
+        drain_clients(&h);
         if (h.options.closing)
             h.options.closing(h.options.context);
-        status = flush(&h, error);
+        status = flush_stores(&h, error);
     }
-    end(&h);
+    host_end(&h);
     return status;
 }

@@ -123,7 +123,7 @@ static void drop_block(sky__tenant *t, sky__block *k) {
 
 /* ---- the end of blocks ---- */
 
-static void answer(sky__host *h, sky__client *c, uint32_t id, sky_status status) {
+static void answer_client(sky__host *h, sky__client *c, uint32_t id, sky_status status) {
     sky__client_send(h, c, &(sky_shm_frame){.kind = SKY_SHM_ANSWERED, .id = id, .status = status},
                      -1);
 }
@@ -282,7 +282,7 @@ static sky__block *part_of(sky__host *h, sky__client *c, const sky_shm_frame *f)
     return k;
 }
 
-static sky_status publish(sky__tenant *t, sky__block *k) {
+static sky_status publish_block(sky__tenant *t, sky__block *k) {
     sky__published *b = t->blocks;
     if (find_block(b, &k->key, k->region->owner))
         return SKY_E_BUSY; /* one that is withdrawn and open, too: its owner asks for it by key */
@@ -321,10 +321,10 @@ static void take_layout(sky__host *h, sky__client *c, const sky_shm_frame *f) {
     if (k->filled < k->buffers)
         return;
     c->publishing = NULL;
-    sky_status status = publish(c->tenant, k);
+    sky_status status = publish_block(c->tenant, k);
     if (status != SKY_OK)
         free(k);
-    answer(h, c, f->id, status);
+    answer_client(h, c, f->id, status);
 }
 
 /* ---- a block is opened ---- */
@@ -365,7 +365,7 @@ static void open_block(sky__host *h, sky__client *c, const sky_shm_frame *f) {
     t->stat.hits += k != NULL;
     t->stat.misses += k == NULL;
     if (!k || sky_leases_full(t->blocks->leases) || c->block_leases == SKY__HOST_LEASES_MAX) {
-        answer(h, c, f->id, k ? SKY_E_BUSY : SKY_MISS);
+        answer_client(h, c, f->id, k ? SKY_E_BUSY : SKY_MISS);
         return;
     }
     const uint64_t lease = sky_leases_take(t->blocks->leases, (uint64_t)(uintptr_t)k, c->number).id;
@@ -382,7 +382,7 @@ static void remove_block(sky__host *h, sky__client *c, const sky_shm_frame *f) {
     sky_status status = k ? SKY_OK : SKY_MISS;
     if (k && !withdraw_block(c->tenant, k))
         status = SKY_E_BUSY;
-    answer(h, c, f->id, status);
+    answer_client(h, c, f->id, status);
 }
 
 static void release_block(sky__host *h, sky__client *c, const sky_shm_frame *f) {

@@ -54,7 +54,7 @@ static bool has_stores(const sky_host_user *user) {
 }
 
 /* The URLs in one text, to see whether they changed. */
-static char *join(const sky_host_user *user) {
+static char *join_urls(const sky_host_user *user) {
     size_t bytes = 1;
     for (size_t i = 0; i < user->url_count; i++)
         bytes += strlen(user->urls[i]) + 1;
@@ -102,7 +102,7 @@ sky_status sky__tenant_open(sky__host *h, const sky_host_user *user, sky_error *
         t->folders[i] = SKY_FILE_NONE;
     h->tenants[h->tenant_count++] = t;
     sky_status status = open_cache(t, user, error);
-    t->stores = status == SKY_OK ? join(user) : NULL;
+    t->stores = status == SKY_OK ? join_urls(user) : NULL;
     if (status == SKY_OK && !t->stores)
         status = sky_fail(error, SKY_E_NOMEM, "no memory");
     if (status != SKY_OK)
@@ -151,21 +151,21 @@ static const sky_host_user *user_of(const sky_host_settings *s, uint32_t uid) {
 }
 
 /* Its clients go; its stores when nobody works with them any more. */
-static void dismiss(sky__host *h, sky__tenant *t) {
+static void dismiss_tenant(sky__host *h, sky__tenant *t) {
     t->leaving = true;
     for (size_t i = 0; i < SKY_HOST_CLIENTS_MAX; i++)
         if (h->clients[i].fd >= 0 && h->clients[i].tenant == t)
             sky__client_close(h, &h->clients[i], "its user is served no longer");
 }
 
-static void update(sky__host *h, sky__tenant *t) {
+static void update_tenant(sky__host *h, sky__tenant *t) {
     const sky_host_user *user = user_of(&h->settings, t->uid);
     if (!user) {
-        dismiss(h, t);
+        dismiss_tenant(h, t);
         return;
     }
     t->leaving = false; /* it may have come back before its stores were closed */
-    char *stores = has_stores(user) ? join(user) : NULL;
+    char *stores = has_stores(user) ? join_urls(user) : NULL;
     if (!stores || strcmp(stores, t->stores) != 0)
         sky_log(SKY_LOG_WARNING, "the stores of user %u changed: they do when it starts again",
                 t->uid);
@@ -177,7 +177,7 @@ void sky__tenants_update(sky__host *h) {
     if (!h->settings.users)
         h->settings.user_count = 0;
     for (size_t i = 1; i < h->tenant_count; i++)
-        update(h, h->tenants[i]);
+        update_tenant(h, h->tenants[i]);
     sky__tenants_sweep(h);
     for (size_t i = 0; i < h->settings.user_count; i++) {
         const sky_host_user *user = &h->settings.users[i];
