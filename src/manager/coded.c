@@ -20,7 +20,7 @@ typedef struct {
     uint32_t bytes[SKY_LAYER_GROUPS_MAX]; /* of the containers, in stored order */
 } coded_head;
 
-static uint64_t align(uint64_t bytes) {
+static uint64_t align_up(uint64_t bytes) {
     return (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
 }
 
@@ -120,7 +120,7 @@ typedef struct {
 
 static code code_begin(const sky_coded *c, sky_coding coding, void *dst, uint64_t dst_bytes_max,
                        void *work) {
-    uint64_t at = align(SKY_CODED_HEAD_BYTES + c->payload.header_bytes);
+    uint64_t at = align_up(SKY_CODED_HEAD_BYTES + c->payload.header_bytes);
     return (code){.c = c,
                   .dst = dst,
                   .dst_bytes_max = dst_bytes_max,
@@ -138,11 +138,11 @@ static uint64_t code_room(const code *d) {
 
 /* A container of so many bytes was written there. */
 static sky_status code_add(code *d, uint32_t group, size_t bytes) {
-    if (align(bytes) > code_room(d))
+    if (align_up(bytes) > code_room(d))
         return SKY_E_DST_SMALL;
     d->head.bytes[group] = (uint32_t)bytes;
-    memset(d->dst + d->at + bytes, 0, align(bytes) - bytes);
-    d->at += align(bytes);
+    memset(d->dst + d->at + bytes, 0, align_up(bytes) - bytes);
+    d->at += align_up(bytes);
     return SKY_OK;
 }
 
@@ -165,8 +165,8 @@ static sky_status encode_group(code *d, uint32_t group, uint32_t first_section,
     return status == SKY_OK ? code_add(d, group, bytes) : status;
 }
 
-static sky_status encode(void *self, sky_coding coding, const void *data, void *dst,
-                         uint64_t dst_bytes_max, uint64_t *dst_bytes, void *work) {
+static sky_status encode_block(void *self, sky_coding coding, const void *data, void *dst,
+                               uint64_t dst_bytes_max, uint64_t *dst_bytes, void *work) {
     const sky_coded *c = self;
     sky_payload found;
     uint32_t first_token, section = 0;
@@ -219,7 +219,7 @@ static uint64_t likely_bytes(void *self, sky_coding coding, sky_range range) {
         sky_element element = s.is_v ? g->v_element : g->k_element;
         rows += (double)s.bytes / sky_element_bytes(element) * likely_bits(c, coding, element) / 8;
     }
-    uint64_t fixed = align(SKY_CODED_HEAD_BYTES + c->payload.header_bytes) +
+    uint64_t fixed = align_up(SKY_CODED_HEAD_BYTES + c->payload.header_bytes) +
                      group_count * (sky_skv_header_bytes(&shape) + ALIGN_BYTES);
     uint64_t likely = fixed + (uint64_t)(rows * 1.1);
     return likely < c->codec.coded_bytes_max ? likely : c->codec.coded_bytes_max;
@@ -246,7 +246,7 @@ typedef struct {
 
 /* Copy bytes [at, at + bytes) of the payload, or what the range has of them,
  * into the spans. Calls come in the payload's order. */
-static void scatter(decoding *d, uint64_t at, const uint8_t *data, uint64_t bytes) {
+static void scatter_bytes(decoding *d, uint64_t at, const uint8_t *data, uint64_t bytes) {
     uint64_t end = d->range.offset + d->range.bytes;
     while (d->span < d->span_count) {
         const sky_span *s = &d->spans[d->span];
@@ -264,7 +264,7 @@ static void scatter(decoding *d, uint64_t at, const uint8_t *data, uint64_t byte
 }
 
 /* Does anybody want part of a section? */
-static bool wanted(const decoding *d, const sky_payload_section *s) {
+static bool is_section_wanted(const decoding *d, const sky_payload_section *s) {
     uint64_t span_at = d->span_at, end = d->range.offset + d->range.bytes;
     for (uint32_t i = d->span; i < d->span_count && span_at < s->offset + s->bytes && span_at < end;
          span_at += d->spans[i++].bytes)
@@ -326,7 +326,7 @@ static void pass_spans(decoding *d, uint64_t at) {
 
 /* Are leading bytes up to `end` there? If not they are asked for again from the first on, so what
  * is known to be needed is asked for at once, before any of it is decoded. */
-static sky_status have(decoding *d, uint64_t end) {
+static sky_status have_bytes(decoding *d, uint64_t end) {
     if (end <= d->bytes)
         return SKY_OK;
     d->needed = end;
@@ -342,7 +342,7 @@ static sky_status open_section(decoding *d, const sky_skv *skv, uint64_t contain
     sky_skv_entry entry;
     sky_status status = sky_skv_entry_at(skv, layer, kv, &entry);
     if (status == SKY_OK)
-        status = entry.bytes > 0 ? have(d, container_at + entry.offset + entry.bytes)
+        status = entry.bytes > 0 ? have_bytes(d, container_at + entry.offset + entry.bytes)
                                  : SKY_E_CORRUPT;
     if (status == SKY_OK)
         status = sky_skv_stream_shape(skv, layer, kv, &out->shape);
@@ -360,7 +360,7 @@ static sky_status decode_section(decoding *d, const sky_skv *skv, uint64_t conta
     sky_payload_section s = sky_payload_section_at(&d->c->payload, section);
     sky__stream_to stream;
     target to;
-    if (!wanted(d, &s))
+    if (!is_section_wanted(d, &s))
         return SKY_OK;
     bool direct = aim_at_spans(d, section, &to);
     if (!direct)
@@ -369,7 +369,7 @@ static sky_status decode_section(decoding *d, const sky_skv *skv, uint64_t conta
     if (status == SKY_OK)
         status = sky__decode_rows(d->c->profile, &stream, 1, d->work);
     if (status == SKY_OK && !direct)
-        scatter(d, s.offset, d->scratch, s.bytes);
+        scatter_bytes(d, s.offset, d->scratch, s.bytes);
     return status;
 }
 
@@ -424,7 +424,7 @@ static sky_status decode_group(decoding *d, uint32_t stored_group, uint32_t firs
                                uint64_t at, uint32_t container_bytes, uint32_t first_token) {
     sky_skv skv;
     size_t header_bytes = 64;
-    sky_status status = have(d, at + header_bytes);
+    sky_status status = have_bytes(d, at + header_bytes);
     while (status == SKY_OK) {
         uint64_t there = d->bytes - at;
         status = sky_skv_open_header(d->data + at,
@@ -432,13 +432,13 @@ static sky_status decode_group(decoding *d, uint32_t stored_group, uint32_t firs
                                      container_bytes, &skv, &header_bytes);
         if (status != SKY_PENDING)
             break;
-        status = at + header_bytes > d->bytes ? have(d, at + header_bytes) : SKY_E_CORRUPT;
+        status = at + header_bytes > d->bytes ? have_bytes(d, at + header_bytes) : SKY_E_CORRUPT;
     }
     if (status == SKY_OK && !is_ours(d->c, &skv, first_token))
         status = SKY_E_CORRUPT;
     uint32_t count = sections_of(d->c, stored_group);
     if (status == SKY_OK)
-        status = have(d, at + end_of_streams(d, &skv, first_section, count));
+        status = have_bytes(d, at + end_of_streams(d, &skv, first_section, count));
     for (uint32_t i = 0; status == SKY_OK && i < count; i += 2)
         status = decode_layer(d, &skv, at, first_section + i);
     d->foreign = status == SKY_E_PARAM || status == SKY_E_UNSUPPORTED;
@@ -462,11 +462,11 @@ static bool read_head(const sky_coded *c, const uint8_t *data, coded_head *out) 
     sound = sky_read_u16(&r) == c->payload.layout.group_count && sound;
     sound = sky_read_u32(&r) == c->payload.header_bytes && sound;
     sky_read_u32(&r);
-    *out = (coded_head){.containers_at = align(SKY_CODED_HEAD_BYTES + c->payload.header_bytes)};
+    *out = (coded_head){.containers_at = align_up(SKY_CODED_HEAD_BYTES + c->payload.header_bytes)};
     out->end = out->containers_at;
     for (uint32_t g = 0; g < SKY_LAYER_GROUPS_MAX; g++) {
         out->bytes[g] = sky_read_u32(&r);
-        out->end += align(out->bytes[g]);
+        out->end += align_up(out->bytes[g]);
     }
     return sound && out->end <= c->codec.coded_bytes_max;
 }
@@ -485,7 +485,7 @@ static uint64_t end_of_containers(const sky_coded *c, const coded_head *head, ui
             sky_skv_shape shape = container_shape(c, 0);
             return at + sky_skv_header_bytes(&shape);
         }
-        at += align(head->bytes[g]);
+        at += align_up(head->bytes[g]);
     }
     return at;
 }
@@ -515,8 +515,8 @@ static sky_status lower_group(code *d, uint32_t group, const uint8_t *container,
     return status == SKY_OK ? code_add(d, group, bytes) : status;
 }
 
-static sky_status lower(void *self, sky_coding coding, const void *data, uint64_t bytes, void *dst,
-                        uint64_t dst_bytes_max, uint64_t *dst_bytes, void *work) {
+static sky_status lower_block(void *self, sky_coding coding, const void *data, uint64_t bytes,
+                              void *dst, uint64_t dst_bytes_max, uint64_t *dst_bytes, void *work) {
     const sky_coded *c = self;
     const uint8_t *from = data;
     coded_head head;
@@ -530,7 +530,7 @@ static sky_status lower(void *self, sky_coding coding, const void *data, uint64_
     uint64_t at = head.containers_at;
     for (uint32_t g = 0; status == SKY_OK && g < c->payload.layout.group_count; g++) {
         status = lower_group(&d, g, from + at, head.bytes[g], first_token);
-        at += align(head.bytes[g]);
+        at += align_up(head.bytes[g]);
     }
     if (status == SKY_OK)
         *dst_bytes = code_end(&d, from + SKY_CODED_HEAD_BYTES);
@@ -553,18 +553,18 @@ static sky_status decode_coded(decoding *d, bool all, uint64_t room_bytes) {
     if (room_bytes < d->range.bytes)
         return SKY_E_DST_SMALL;
     uint64_t at = head.containers_at, end = d->range.offset + d->range.bytes;
-    sky_status status = have(d, end_of_containers(c, &head, end));
+    sky_status status = have_bytes(d, end_of_containers(c, &head, end));
     if (status == SKY_OK)
         status = read_header(c, d->data, &first_token);
     if (status != SKY_OK)
         return status;
-    scatter(d, 0, d->data + SKY_CODED_HEAD_BYTES, c->payload.header_bytes);
+    scatter_bytes(d, 0, d->data + SKY_CODED_HEAD_BYTES, c->payload.header_bytes);
     for (uint32_t g = 0; status == SKY_OK && g < c->payload.layout.group_count; g++) {
         if (sky_payload_section_at(&c->payload, section).offset >= end)
             break;
         status = decode_group(d, g, section, at, head.bytes[g], first_token);
         section += sections_of(c, g);
-        at += align(head.bytes[g]);
+        at += align_up(head.bytes[g]);
     }
     return status;
 }
@@ -583,13 +583,13 @@ static sky_status decode_plain(decoding *d, bool all, uint64_t room_bytes) {
     d->range.bytes = there < wanted ? there : wanted;
     if (d->range.bytes > room_bytes)
         return SKY_E_DST_SMALL;
-    scatter(d, 0, d->data, d->bytes);
+    scatter_bytes(d, 0, d->data, d->bytes);
     return SKY_OK;
 }
 
-static sky_status decode(void *self, const void *data, uint64_t bytes, bool whole, sky_range range,
-                         const sky_span *spans, uint32_t span_count, uint64_t *moved_bytes,
-                         uint64_t *needed, void *work) {
+static sky_status decode_block(void *self, const void *data, uint64_t bytes, bool whole,
+                               sky_range range, const sky_span *spans, uint32_t span_count,
+                               uint64_t *moved_bytes, uint64_t *needed, void *work) {
     sky_coded *c = self;
     decoding d = {.c = c,
                   .data = data,
@@ -648,12 +648,12 @@ sky_status sky_coded_init(sky_coded *out, const sky_payload *payload, const sky_
     uint64_t containers = payload->layout.group_count * (sky_skv_bound(&shape) + ALIGN_BYTES);
     c.codec = (sky_block_codec){
         .payload_bytes = payload->payload_bytes,
-        .coded_bytes_max = align(SKY_CODED_HEAD_BYTES + payload->header_bytes) + containers,
-        .work_bytes = DECODE_BYTES + align(c.layer_count * sizeof *c.layers) + c.section_max,
-        .encode = encode,
-        .lower = lower,
+        .coded_bytes_max = align_up(SKY_CODED_HEAD_BYTES + payload->header_bytes) + containers,
+        .work_bytes = DECODE_BYTES + align_up(c.layer_count * sizeof *c.layers) + c.section_max,
+        .encode = encode_block,
+        .lower = lower_block,
         .likely_bytes = likely_bytes,
-        .decode = decode,
+        .decode = decode_block,
     };
     *out = c;
     out->codec.self = out;

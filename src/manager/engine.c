@@ -9,7 +9,7 @@
 #include "manager/blocks.h"
 
 /* A miss is nothing that an engine can say. */
-static sky_status believe(sky_status status) {
+static sky_status clamp_status(sky_status status) {
     return status <= SKY_OK && sky_status_is_known(status) ? status : SKY_E_IO;
 }
 
@@ -75,7 +75,7 @@ static sky_state empty_state(sky_sequence *q) {
 
 sky_status sky__engine_extract(sky_sequence *q, uint32_t first_token, uint32_t token_count) {
     sky_state state = empty_state(q);
-    sky_status status = believe(
+    sky_status status = clamp_status(
         q->engine.ops->extract(q->engine.self, first_token, token_count, &state));
     return status == SKY_OK ? check_state(q, &state, first_token, first_token + token_count, false)
                             : status;
@@ -83,21 +83,22 @@ sky_status sky__engine_extract(sky_sequence *q, uint32_t first_token, uint32_t t
 
 sky_status sky__engine_restore_begin(sky_sequence *q, uint32_t token_count) {
     sky_state state = empty_state(q);
-    sky_status status = believe(q->engine.ops->restore_begin(q->engine.self, token_count, &state));
+    sky_status status = clamp_status(
+        q->engine.ops->restore_begin(q->engine.self, token_count, &state));
     return status == SKY_OK ? check_state(q, &state, 0, token_count, true) : status;
 }
 
 sky_status sky__engine_advance(sky_sequence *q, const uint32_t *tokens, uint32_t first_token,
                                uint32_t token_count) {
-    return believe(q->engine.ops->advance(q->engine.self, tokens, first_token, token_count));
+    return clamp_status(q->engine.ops->advance(q->engine.self, tokens, first_token, token_count));
 }
 
 sky_status sky__engine_place_advanced(sky_sequence *q, uint32_t token_count) {
-    return believe(q->engine.ops->place_advanced(q->engine.self, token_count));
+    return clamp_status(q->engine.ops->place_advanced(q->engine.self, token_count));
 }
 
 sky_status sky__engine_restore_end(sky_sequence *q) {
-    return believe(q->engine.ops->restore_end(q->engine.self, true));
+    return clamp_status(q->engine.ops->restore_end(q->engine.self, true));
 }
 
 sky_status sky__engine_tokenize(sky_sequence *q, const char *text, uint32_t **tokens,
@@ -109,7 +110,7 @@ sky_status sky__engine_tokenize(sky_sequence *q, const char *text, uint32_t **to
         uint32_t *buffer = malloc(room * sizeof *buffer);
         if (!buffer)
             return SKY_E_NOMEM;
-        sky_status status = believe(
+        sky_status status = clamp_status(
             q->engine.ops->tokenize(q->engine.self, text, text_bytes, buffer, room, &count));
         if (status == SKY_OK && count <= room) {
             *tokens = buffer;

@@ -40,7 +40,7 @@ static void skip_to(block_plan *plan, uint64_t offset) {
         plan->spans[plan->span_count++] = (sky_span){NULL, offset - plan->end};
 }
 
-static void want(block_plan *plan, uint64_t offset, void *data, size_t bytes) {
+static void want_bytes(block_plan *plan, uint64_t offset, void *data, size_t bytes) {
     if (bytes == 0)
         return;
     skip_to(plan, offset);
@@ -64,8 +64,8 @@ static block_plan plan_block(const sky_sequence *q, uint32_t block, uint32_t par
     uint64_t from = parts & SKY__LEAD ? 0 : lead_bytes;
     block_plan plan = {.spans = s->spans + block * q->spans_per_block, .from = from, .end = from};
     if (parts & SKY__LEAD)
-        want(&plan, 0, s->headers + (size_t)block * q->manager->payload.header_bytes,
-             q->manager->payload.header_bytes);
+        want_bytes(&plan, 0, s->headers + (size_t)block * q->manager->payload.header_bytes,
+                   q->manager->payload.header_bytes);
     for (uint32_t i = 0; i < q->manager->payload.row_sets; i++) {
         sky_payload_section section = sky_payload_section_at(&q->manager->payload, i);
         const sky_tensor *rows = &q->rows[section.row_set];
@@ -76,8 +76,8 @@ static block_plan plan_block(const sky_sequence *q, uint32_t block, uint32_t par
         uint32_t count = q->manager->block_tokens - skipped;
         size_t skipped_bytes = (size_t)skipped * section.row_bytes;
         if (s->beside[block])
-            want(&plan, section.offset, s->beside[block] + (section.offset - lead_bytes),
-                 skipped_bytes);
+            want_bytes(&plan, section.offset, s->beside[block] + (section.offset - lead_bytes),
+                       skipped_bytes);
         if (count == 0)
             continue;
         assert(first + skipped - rows->first_token + count <= rows->token_count);
@@ -426,7 +426,7 @@ static void count_loaded(const sky_sequence *q, uint32_t block_count, sky_lookup
     }
 }
 
-static bool passed(sky_time deadline) {
+static bool is_past(sky_time deadline) {
     return deadline != 0 && sky_now() >= deadline;
 }
 
@@ -515,7 +515,7 @@ static sky_status load_prefix(sky_sequence *q, uint32_t wanted, sky_time deadlin
         good = count_seen(q, good);
         out->foreign_blocks = found - good;
     }
-    bool existed = found > out->foreign_blocks || out->corrupt_blocks > 0 || passed(deadline);
+    bool existed = found > out->foreign_blocks || out->corrupt_blocks > 0 || is_past(deadline);
     out->verdict = existed ? SKY_VERDICT_RECOMPUTE : SKY_VERDICT_MISS;
     if (blocks > 0) {
         count_loaded(q, blocks, out);

@@ -90,7 +90,7 @@ static void add_block(const sky__layers *l, slot *f, uint32_t block) {
     f->items[f->item_count++] = item;
 }
 
-static void ask(sky__layers *l, slot *f) {
+static void start_layer(sky__layers *l, slot *f) {
     const sky_call call = {.event_fd = l->q->event};
     f->layer = l->next;
     f->item_count = 0;
@@ -127,7 +127,7 @@ static sky_status check_layer(const sky__layers *l, const slot *f) {
     return SKY_OK;
 }
 
-static void take(sky__layers *l, slot *f) {
+static void take_layer(sky__layers *l, slot *f) {
     sky_status status = check_layer(l, f);
     for (uint32_t i = 0; status == SKY_OK && i < f->item_count; i++) {
         l->found.bytes_loaded += f->items[i].bytes;
@@ -155,10 +155,10 @@ static void go_on(sky__layers *l) {
     for (uint32_t i = 0; i < AHEAD; i++) {
         slot *f = &l->slots[i];
         if (f->layer != NO_LAYER && sky_wait(l->q->manager->cache, f->batch, 1) != SKY_E_DEADLINE)
-            take(l, f);
+            take_layer(l, f);
         if (f->layer == NO_LAYER && l->failed == SKY_OK && l->next < l->layer_count &&
             l->next < l->wanted + AHEAD)
-            ask(l, f);
+            start_layer(l, f);
     }
     if (l->failed != SKY_OK)
         give_up(l);
@@ -234,7 +234,7 @@ void sky__layers_free(sky__layers *l) {
 }
 
 /* Leading blocks that some tier has, and whether one lies coded. */
-static uint32_t find(sky_sequence *q, uint32_t wanted, bool *coded) {
+static uint32_t find_blocks(sky_sequence *q, uint32_t wanted, bool *coded) {
     sky_item *items = q->scratch.items;
     memset(items, 0, wanted * sizeof *items);
     for (uint32_t b = 0; b < wanted; b++) {
@@ -280,7 +280,7 @@ static sky_status make_room(sky__layers *l) {
 }
 
 /* What lies coded is loaded here, the rest layer by layer. */
-static sky_status begin(sky__layers *l, const uint32_t *tokens, size_t token_count) {
+static sky_status begin_load(sky__layers *l, const uint32_t *tokens, size_t token_count) {
     sky_sequence *q = l->q;
     const sky_manager *m = q->manager;
     size_t whole = m->refused ? 0 : (token_count - 1) / m->block_tokens;
@@ -291,7 +291,7 @@ static sky_status begin(sky__layers *l, const uint32_t *tokens, size_t token_cou
     if (status != SKY_OK)
         return status;
     if (l->wanted_blocks > 0)
-        l->block_count = find(q, l->wanted_blocks, &coded);
+        l->block_count = find_blocks(q, l->wanted_blocks, &coded);
     l->whole = coded || l->block_count == 0;
     if (l->whole)
         return sky_sequence_load(q, tokens, token_count, 0, &l->found);
@@ -323,7 +323,7 @@ sky_status sky_sequence_load_begin(sky_sequence *sequence, const uint32_t *token
     l->began = sky_now();
     for (uint32_t i = 0; i < AHEAD; i++)
         l->slots[i].layer = NO_LAYER;
-    sky_status status = begin(l, tokens, token_count);
+    sky_status status = begin_load(l, tokens, token_count);
     if (status != SKY_OK) {
         sky__layers_free(l);
         q->engine.ops->restore_end(q->engine.self, false);
@@ -349,7 +349,7 @@ sky_status sky_sequence_load_wait(sky_sequence *sequence, uint32_t layer, sky_ti
 }
 
 /* The engine takes the layers, if all are there: *found says what it now holds. */
-static void settle(sky__layers *l, sky_status status, sky_lookup *found) {
+static void finish_load(sky__layers *l, sky_status status, sky_lookup *found) {
     sky_sequence *q = l->q;
     give_up(l);
     if (status == SKY_OK)
@@ -372,7 +372,7 @@ sky_status sky_sequence_load_end(sky_sequence *sequence, sky_time until, sky_loo
     sky_status status = wait_until(l, NO_LAYER, until);
     sky_lookup found = l->found;
     if (!l->whole)
-        settle(l, status, &found);
+        finish_load(l, status, &found);
     else if (status != SKY_OK) /* cancelled, when all was taken */
         sequence->engine.ops->restore_end(sequence->engine.self, false);
     sky__layers_free(l);

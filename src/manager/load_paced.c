@@ -66,7 +66,7 @@ static double prefix_bytes(const sky_sequence *q, uint32_t block_count) {
 }
 
 /* The farthest tier that the first blocks are in. */
-static uint8_t farthest(const sky_sequence *q, uint32_t block_count) {
+static uint8_t farthest_tier(const sky_sequence *q, uint32_t block_count) {
     uint8_t tier = 0;
     for (uint32_t b = 0; b < block_count; b++)
         if (q->scratch.items[b].tier < SKY_TIERS_MAX && q->scratch.items[b].tier > tier)
@@ -136,7 +136,7 @@ static double engine_blocks_per_ns(const sky_sequence *q) {
 
 /* With the manager's mutex held. */
 static void judge_tier(sky_sequence *q, uint32_t found, sky_load_plan *plan) {
-    plan->tier = farthest(q, found);
+    plan->tier = farthest_tier(q, found);
     sky_paced_tier *t = paced_tier(q, plan->tier);
     double left = (double)(plan->deadline_ns - sky_now()) * (1 - sky_link_reserve(&t->link));
     double budget = left * (1 + PER_REFUSAL * t->refusals) - t->link.delay_ns;
@@ -194,7 +194,7 @@ typedef struct {
     bool over;
 } paced;
 
-static flight *find(paced *p, uint32_t request) {
+static flight *find_flight(paced *p, uint32_t request) {
     for (uint32_t i = 0; i < SKY_PACER_FLIGHTS_MAX; i++)
         if (p->flights[i].request == request)
             return &p->flights[i];
@@ -206,7 +206,7 @@ static void release_claim(paced *p, uint32_t block, bool delivered) {
 }
 
 /* Without a deadline of its own: it is given up at the end, and a slow tier is no failing one. */
-static void submit(paced *p, flight *f) {
+static void submit_flight(paced *p, flight *f) {
     sky_sequence *q = p->q;
     const sky_call call = {.tiers = p->tiers, .wanted = f->wanted, .event_fd = q->event};
     if (f->parts && f->wanted == 0 && sky__load_shares(q, f->block, p->tiers) &&
@@ -245,9 +245,9 @@ static uint32_t parts_of(const paced *p, const sky_pace *pace) {
     return parts;
 }
 
-static void ask(paced *p, const sky_pace *pace) {
+static void start_flight(paced *p, const sky_pace *pace) {
     const sky_segment *s = &p->segments[pace->segment];
-    flight *f = find(p, 0);
+    flight *f = find_flight(p, 0);
     assert(f); /* the pacer has no more under way than there are places */
     uint32_t parts = parts_of(p, pace);
     *f = (flight){.request = pace->request,
@@ -255,7 +255,7 @@ static void ask(paced *p, const sky_pace *pace) {
                   .block = pace->segment,
                   .parts = parts,
                   .item = p->q->scratch.items[pace->segment]};
-    submit(p, f);
+    submit_flight(p, f);
 }
 
 static void give_up(paced *p, flight *f) {
@@ -266,11 +266,11 @@ static void give_up(paced *p, flight *f) {
     f->request = 0;
 }
 
-static void obey(paced *p, const sky_pace *pace) {
+static void execute_action(paced *p, const sky_pace *pace) {
     if (pace->kind == SKY_PACE_GET)
-        ask(p, pace);
+        start_flight(p, pace);
     else if (pace->kind == SKY_PACE_CANCEL)
-        give_up(p, find(p, pace->request));
+        give_up(p, find_flight(p, pace->request));
     else if (pace->kind == SKY_PACE_COMPUTE)
         sky__head_want(p->head, pace->segment, pace->segment_end);
     else
@@ -279,7 +279,7 @@ static void obey(paced *p, const sky_pace *pace) {
 
 /* A better form that is not there leaves the one before as it was; one that is damaged may have
  * spoiled it. */
-static void take(paced *p, const flight *f) {
+static void take_flight(paced *p, const flight *f) {
     sky_item *item = &p->q->scratch.items[f->block];
     sky_status status = f->item.status;
     if (status == SKY_OK)
@@ -320,7 +320,7 @@ static bool ask_again(const paced *p, flight *f) {
     return true;
 }
 
-static bool listen(paced *p) {
+static bool poll_flights(paced *p) {
     sky_status computed;
     bool news = p->head && sky__head_done(p->head, &computed);
     bool computes = p->head && sky__head_computes(p->head);
@@ -329,7 +329,7 @@ static bool listen(paced *p) {
     for (uint32_t i = 0; i < SKY_PACER_FLIGHTS_MAX; i++) {
         flight *f = &p->flights[i];
         if (f->request != 0 && f->batch.id == 0 && !(f->again && computes))
-            submit(p, f);
+            submit_flight(p, f);
         if (f->request == 0 || f->batch.id == 0 ||
             sky_wait(p->q->manager->cache, f->batch, 1) == SKY_E_DEADLINE)
             continue;
@@ -341,7 +341,7 @@ static bool listen(paced *p) {
         uint32_t request = f->request;
         f->request = 0;
         f->item.status = status_of(p, f);
-        take(p, f);
+        take_flight(p, f);
         sky_pacer_finished(p->pacer, sky_now(), request, f->item.status);
         news = true;
     }
@@ -352,14 +352,14 @@ static bool listen(paced *p) {
 static sky_time listen_until(void *context) {
     paced *p = context;
     p->over |= atomic_load(&p->q->cancelled);
-    return p->over || listen(p) ? 0 : sky_pacer_wake(p->pacer, sky_now());
+    return p->over || poll_flights(p) ? 0 : sky_pacer_wake(p->pacer, sky_now());
 }
 
 /* Until it is over, or, on the engine's thread, until there is something to compute. */
-static void run(paced *p) {
+static void run_pacer(paced *p) {
     for (sky_pace pace; !p->over;) {
         while (!p->over && sky_pacer_next(p->pacer, sky_now(), &pace)) {
-            obey(p, &pace);
+            execute_action(p, &pace);
             if (pace.kind == SKY_PACE_COMPUTE && !p->aside)
                 return;
         }
@@ -370,7 +370,7 @@ static void run(paced *p) {
 
 static void *run_aside(void *argument) {
     paced *p = argument;
-    run(p);
+    run_pacer(p);
     sky__head_end(p->head);
     return NULL;
 }
@@ -378,14 +378,14 @@ static void *run_aside(void *argument) {
 /* From the first block that is to be computed on, the engine has this thread. */
 static void run_all(paced *p) {
     sky_thread thread = {0};
-    run(p);
+    run_pacer(p);
     p->aside = true;
     if (!p->over && sky_thread_start(&thread, "skymem-load", run_aside, p) == SKY_OK) {
         sky__head_run(p->head);
         sky_thread_join(&thread);
     } else if (!p->over) {
         sky_pacer_computed(p->pacer, sky_now(), false);
-        run(p);
+        run_pacer(p);
     }
     for (uint32_t i = 0; i < SKY_PACER_FLIGHTS_MAX; i++)
         give_up(p, &p->flights[i]);
@@ -393,7 +393,7 @@ static void run_all(paced *p) {
 
 /* Block b as the pacer sees it. What a nearer tier has takes nothing of this one's time. The rest
  * of a block alone is a range of it, but of one that is coded a tier reads all before it too. */
-static void offer(const paced *p, bool nearer, uint32_t b, sky_segment *out) {
+static void describe_block(const paced *p, bool nearer, uint32_t b, sky_segment *out) {
     const sky_sequence *q = p->q;
     const sky_paced_tier *t = p->tier;
     uint32_t lead_bytes = sky_payload_lead_bytes(&q->manager->payload);
@@ -549,7 +549,7 @@ static sky_status pace_blocks(paced *p, const sky_load_plan *plan) {
     p->here = calloc(p->block_count, 1);
     sky_status status = segments && p->here ? SKY_OK : SKY_E_NOMEM;
     for (uint32_t b = 0; status == SKY_OK && b < p->block_count; b++) {
-        offer(p, q->scratch.stored[b] < plan->tier, b, &segments[b]);
+        describe_block(p, q->scratch.stored[b] < plan->tier, b, &segments[b]);
         q->scratch.items[b].status = SKY_E_DEADLINE; /* unless it is asked for, and comes */
     }
     if (status == SKY_OK)

@@ -31,7 +31,7 @@ typedef struct {
     bool any_waits; /* others do */
 } selection;
 
-static void pick(sky_sequence *q, uint32_t block_count, uint32_t tiers, selection *s) {
+static void select_blocks(sky_sequence *q, uint32_t block_count, uint32_t tiers, selection *s) {
     s->count = 0;
     s->any_waits = false;
     for (uint32_t b = 0; b < block_count; b++) {
@@ -83,7 +83,7 @@ sky_status sky__load_get(sky_sequence *q, uint32_t block_count, const sky_call *
     for (uint32_t b = 0; b < block_count; b++)
         q->scratch.items[b].status = SKY_PENDING;
     for (bool more = true; status == SKY_OK && more;) {
-        pick(q, block_count, call->tiers, &s);
+        select_blocks(q, block_count, call->tiers, &s);
         more = s.any_waits;
         if (s.count > 0)
             status = get_picked(q, &s, call);

@@ -38,7 +38,7 @@ static uint64_t owner_of(const sky_sequence *q) {
 }
 
 /* Announce or withdraw what is missing and not pushed. A cancelled sequence withdraws too. */
-static void tell(const sky_sequence *q, sky_op op) {
+static void tell_missing(const sky_sequence *q, sky_op op) {
     const sky__push *p = q->pushing;
     uint32_t count = 0;
     for (uint32_t b = p->pushed; b < p->count; b++)
@@ -91,7 +91,7 @@ sky_status sky_sequence_push_begin(sky_sequence *sequence, const uint32_t *token
     }
     memcpy(p->keys, q->scratch.keys, block_count * sizeof *p->keys);
     q->pushing = p;
-    tell(q, SKY_OP_ANNOUNCE);
+    tell_missing(q, SKY_OP_ANNOUNCE);
     return SKY_OK;
 }
 
@@ -113,7 +113,7 @@ sky_status sky_sequence_push(sky_sequence *sequence, size_t computed_tokens) {
     if (status != SKY_OK)
         return status;
     p->pushed = end;
-    tell(q, SKY_OP_ANNOUNCE);
+    tell_missing(q, SKY_OP_ANNOUNCE);
     return SKY_OK;
 }
 
@@ -123,7 +123,7 @@ sky_status sky_sequence_push_end(sky_sequence *sequence, uint32_t *saved_blocks,
     sky__push *p = q ? q->pushing : NULL;
     if (!p)
         return SKY_E_PARAM;
-    tell(q, SKY_OP_WITHDRAW);
+    tell_missing(q, SKY_OP_WITHDRAW);
     if (saved_blocks)
         *saved_blocks = p->saved.blocks;
     if (saved_bytes)

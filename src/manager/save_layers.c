@@ -90,7 +90,7 @@ sky_status sky_sequence_save_begin(sky_sequence *sequence, const uint32_t *token
 }
 
 /* It is one of this section, and has all that is to be saved. */
-static bool holds(const sky_sequence *q, const sky_payload_section *s, const sky_tensor *t) {
+static bool covers_save(const sky_sequence *q, const sky_payload_section *s, const sky_tensor *t) {
     const sky_layer_group *group = &q->manager->payload.layout.groups[s->group];
     uint32_t tokens = q->manager->block_tokens, first = q->saving->blocks[0] * tokens;
     uint32_t end = (q->saving->blocks[q->saving->count - 1] + 1) * tokens;
@@ -100,7 +100,7 @@ static bool holds(const sky_sequence *q, const sky_payload_section *s, const sky
            (uint64_t)t->first_token + t->token_count >= end;
 }
 
-static void take(const sky_sequence *q, const sky_payload_section *s, const sky_tensor *t) {
+static void gather_rows(const sky_sequence *q, const sky_payload_section *s, const sky_tensor *t) {
     for (uint32_t i = 0; i < q->saving->count; i++)
         sky__tensor_gather(
             t, q->saving->blocks[i] * q->manager->block_tokens, q->manager->block_tokens,
@@ -120,16 +120,16 @@ sky_status sky_sequence_save_layer(sky_sequence *sequence, uint32_t layer, const
     sky_payload_section vs = sky_payload_section_at(&q->manager->payload, i + 1);
     if (atomic_load(&q->cancelled))
         return SKY_E_CANCELLED;
-    if (save->count > 0 && (!holds(q, &ks, k) || !holds(q, &vs, v)))
+    if (save->count > 0 && (!covers_save(q, &ks, k) || !covers_save(q, &vs, v)))
         return SKY_E_PARAM;
-    take(q, &ks, k);
-    take(q, &vs, v);
+    gather_rows(q, &ks, k);
+    gather_rows(q, &vs, v);
     save->lacks -= !save->given[layer];
     save->given[layer] = true;
     return SKY_OK;
 }
 
-static sky_status put(sky_sequence *q, const sky__save *s, sky_saved *saved) {
+static sky_status put_blocks(sky_sequence *q, const sky__save *s, sky_saved *saved) {
     sky_item *items = q->scratch.items;
     uint64_t bytes = q->manager->payload.payload_bytes;
     memset(items, 0, s->count * sizeof *items);
@@ -159,7 +159,7 @@ sky_status sky_sequence_save_end(sky_sequence *sequence, uint32_t *saved_blocks,
         return SKY_E_PARAM;
     sky_status status = atomic_load(&q->cancelled) ? SKY_E_CANCELLED : SKY_OK;
     if (status == SKY_OK && s->count > 0)
-        status = s->lacks == 0 ? put(q, s, &saved) : SKY_E_PARAM;
+        status = s->lacks == 0 ? put_blocks(q, s, &saved) : SKY_E_PARAM;
     sky_count(&sky__cache_counts(q->manager->cache)->saved_blocks, saved.blocks);
     sky__save_free(s);
     q->saving = NULL;

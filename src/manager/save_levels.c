@@ -49,7 +49,7 @@ static void note_level(need *n, uint32_t i, sky_status status) {
 }
 
 /* Which blocks lack what, of that which can be made. */
-static sky_status look(ladder *l, uint32_t block_count, const uint64_t *missing) {
+static sky_status find_lacks(ladder *l, uint32_t block_count, const uint64_t *missing) {
     sky_item *items = l->q->scratch.items;
     sky_call call = {.tiers = l->tiers, .deadline_ns = sky_now() + LOOK_LIMIT};
     for (uint32_t i = 0; i < l->count; i++) {
@@ -139,7 +139,7 @@ static bool are_alike(const ladder *l, uint32_t a, uint32_t b) {
            is_restored(l, a) == is_restored(l, b);
 }
 
-static sky_status mend(ladder *l, uint32_t block_count) {
+static sky_status mend_blocks(ladder *l, uint32_t block_count) {
     const sky_sequence *q = l->q;
     uint32_t tokens_max = sky__save_tokens_max(q);
     uint32_t run_max = q->manager->block_tokens > tokens_max
@@ -172,9 +172,9 @@ sky_status sky__save_levels(sky_sequence *q, uint32_t block_count, uint32_t tier
         if (l.count < 2)
             continue;
         l.needs = calloc(block_count, sizeof *l.needs);
-        sky_status own = l.needs ? look(&l, block_count, missing) : SKY_E_NOMEM;
+        sky_status own = l.needs ? find_lacks(&l, block_count, missing) : SKY_E_NOMEM;
         if (own == SKY_OK)
-            own = mend(&l, block_count);
+            own = mend_blocks(&l, block_count);
         free(l.needs);
         free(l.copies);
         status = status == SKY_OK ? own : status;

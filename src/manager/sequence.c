@@ -10,7 +10,7 @@
 /* ---- life ---- */
 
 /* The engine computes with the same model, and lays its state out in the same way. */
-static bool fits(const sky_manager *m, const sky_engine *engine) {
+static bool engine_fits(const sky_manager *m, const sky_engine *engine) {
     uint8_t fingerprint[32];
     sky_layout layout = {0};
     engine->ops->fingerprint(engine->self, fingerprint);
@@ -21,7 +21,7 @@ static bool fits(const sky_manager *m, const sky_engine *engine) {
 }
 
 sky_status sky_sequence_open(sky_manager *manager, const sky_engine *engine, sky_sequence **out) {
-    if (!manager || !out || !sky__engine_complete(engine) || !fits(manager, engine))
+    if (!manager || !out || !sky__engine_complete(engine) || !engine_fits(manager, engine))
         return SKY_E_PARAM;
     sky_sequence *q = calloc(1, sizeof *q);
     if (!q)
