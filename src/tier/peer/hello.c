@@ -25,8 +25,8 @@ static void write_head(uint8_t out[SKY_PEER_HELLO_BYTES], uint32_t word, const u
         memcpy(out + PUBLIC_AT, public, 32);
 }
 
-static void keyed(const uint8_t *key, const char *label, const void *a, size_t a_bytes,
-                  const void *b, size_t b_bytes, uint8_t out[32]) {
+static void keyed_hash(const uint8_t *key, const char *label, const void *a, size_t a_bytes,
+                       const void *b, size_t b_bytes, uint8_t out[32]) {
     sky_blake2b h;
     sky_blake2b_init(&h, key);
     sky_blake2b_add(&h, label, strlen(label) + 1);
@@ -37,12 +37,12 @@ static void keyed(const uint8_t *key, const char *label, const void *a, size_t a
 }
 
 static void hello_mac(const uint8_t *key, const uint8_t *hello, uint8_t out[32]) {
-    keyed(key, "skymem peer hello", hello, MAC_AT, NULL, 0, out);
+    keyed_hash(key, "skymem peer hello", hello, MAC_AT, NULL, 0, out);
 }
 
 static void answer_mac(const uint8_t *key, const uint8_t *hello, const uint8_t *answer,
                        uint8_t out[32]) {
-    keyed(key, "skymem peer answer", hello, SKY_PEER_HELLO_BYTES, answer, MAC_AT, out);
+    keyed_hash(key, "skymem peer answer", hello, SKY_PEER_HELLO_BYTES, answer, MAC_AT, out);
 }
 
 /* False: the other's public key is none. */
@@ -51,9 +51,9 @@ static bool make_secrets(const uint8_t *key, const uint8_t private_key[32], cons
     uint8_t shared[32], root[32];
     if (crypto_scalarmult(shared, private_key, other) != 0)
         return false;
-    keyed(key, "skymem peer shared", shared, sizeof shared, hello, SKY_PEER_HELLO_BYTES, root);
-    keyed(root, "skymem peer client", answer, SKY_PEER_HELLO_BYTES, NULL, 0, out->client_key);
-    keyed(root, "skymem peer host", answer, SKY_PEER_HELLO_BYTES, NULL, 0, out->host_key);
+    keyed_hash(key, "skymem peer shared", shared, sizeof shared, hello, SKY_PEER_HELLO_BYTES, root);
+    keyed_hash(root, "skymem peer client", answer, SKY_PEER_HELLO_BYTES, NULL, 0, out->client_key);
+    keyed_hash(root, "skymem peer host", answer, SKY_PEER_HELLO_BYTES, NULL, 0, out->host_key);
     sodium_memzero(shared, sizeof shared);
     sodium_memzero(root, sizeof root);
     return true;

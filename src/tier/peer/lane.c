@@ -38,7 +38,7 @@ static sky_status take_told(sky__peer_lane *l) {
 }
 
 /* The question of which a listing is coming. Who asked waits for all of it. */
-static sky__peer_asked *listed(const sky__peer_lane *l) {
+static sky__peer_asked *listed_question(const sky__peer_lane *l) {
     if (l->reading.flight || !is_first(l))
         return NULL;
     sky_mutex_lock(&l->peer->mutex);
@@ -63,24 +63,24 @@ static sky_status take_frame(void *self, const uint8_t *data, size_t bytes) {
     return l->frame.kind == SKY_PEER_TOLD ? take_told(l) : SKY_E_CORRUPT;
 }
 
-static uint64_t expected(void *self) {
+static uint64_t bytes_expected(void *self) {
     const sky__peer_lane *l = self;
-    const sky__peer_asked *q = listed(l);
+    const sky__peer_asked *q = listed_question(l);
     return q ? q->text_bytes - q->text_got : sky__peer_expected(l);
 }
 
-static uint32_t place(void *self, size_t bytes, sky_span *spans) {
+static uint32_t place_piece(void *self, size_t bytes, sky_span *spans) {
     sky__peer_lane *l = self;
-    const sky__peer_asked *q = listed(l);
+    const sky__peer_asked *q = listed_question(l);
     if (!q)
         return sky__peer_place(l, bytes, spans);
     spans[0] = (sky_span){q->text + q->text_got, bytes};
     return 1;
 }
 
-static void placed(void *self, size_t bytes) {
+static void piece_placed(void *self, size_t bytes) {
     sky__peer_lane *l = self;
-    sky__peer_asked *q = listed(l);
+    sky__peer_asked *q = listed_question(l);
     if (q)
         q->text_got += bytes;
     else
@@ -89,7 +89,7 @@ static void placed(void *self, size_t bytes) {
 
 static sky_status take_piece(void *self, size_t bytes) {
     sky__peer_lane *l = self;
-    sky__peer_asked *q = listed(l);
+    sky__peer_asked *q = listed_question(l);
     if (!q)
         return sky__peer_take_piece(l, bytes);
     if (bytes > 0 && q->text_got == q->text_bytes) {
@@ -103,17 +103,17 @@ static sky_status take_piece(void *self, size_t bytes) {
 
 static sky_peer_sink sink_of(sky__peer_lane *l) {
     return (sky_peer_sink){.self = l,
-                           .expected = expected,
+                           .expected = bytes_expected,
                            .frame = take_frame,
-                           .place = place,
-                           .placed = placed,
+                           .place = place_piece,
+                           .placed = piece_placed,
                            .piece = take_piece};
 }
 
 /* ---- connecting ---- */
 
-static sky_status greet(const sky__peer_host *h, const sky_peer_socket *s, sky_time until,
-                        sky_peer_secrets *secrets) {
+static sky_status handshake_lane(const sky__peer_host *h, const sky_peer_socket *s, sky_time until,
+                                 sky_peer_secrets *secrets) {
     sky_peer_hello hello;
     uint8_t chance[32], answer[SKY_PEER_HELLO_BYTES];
     sky_random(chance, sizeof chance);
@@ -164,7 +164,7 @@ sky_status sky__peer_lane_connect(sky__peer_lane *l, sky_time until) {
     if (status != SKY_OK)
         return status;
     sky_time began = sky_now();
-    status = greet(l->host, &socket, until, &secrets);
+    status = handshake_lane(l->host, &socket, until, &secrets);
     if (status == SKY_OK)
         sky__peer_note_round_trip(l, sky_now() - began);
     if (status == SKY_OK)
@@ -290,7 +290,7 @@ static sky_time silent_at(const sky__peer_lane *l) {
 }
 
 /* One turn of a lane that is connected. */
-static void serve(sky__peer_lane *l) {
+static void serve_lane(sky__peer_lane *l) {
     const sky_peer_sink sink = sink_of(l);
     const bool writes[] = {false, false};
     bool ready[2];
@@ -325,7 +325,7 @@ static bool is_probed(sky__peer_lane *l) {
     return probed;
 }
 
-static bool closing(sky__peer_lane *l) {
+static bool is_closing(sky__peer_lane *l) {
     sky_mutex_lock(&l->peer->mutex);
     bool over = l->peer->closing;
     sky_mutex_unlock(&l->peer->mutex);
@@ -334,12 +334,12 @@ static bool closing(sky__peer_lane *l) {
 
 void *sky__peer_lane_body(void *argument) {
     sky__peer_lane *l = argument;
-    while (!closing(l)) {
+    while (!is_closing(l)) {
         sky_event_clear(l->event);
         if (l->link && is_probed(l))
             note_reached(l, SKY_OK); /* another of its lanes could not */
         if (l->link)
-            serve(l);
+            serve_lane(l);
         else if (sky__peer_has_to_write(l) || has_question(l) || is_probed(l))
             try_to_connect(l);
         else

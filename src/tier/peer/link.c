@@ -60,7 +60,8 @@ static void nonce_of(uint64_t number, uint8_t nonce[SKY_NONCE_BYTES]) {
 
 /* Write a record's head; the content goes from src to dst, which may be the same. In plain it stays
  * where it is. */
-static void seal(sky_peer_link *l, uint8_t *head, const uint8_t *src, uint8_t *dst, size_t bytes) {
+static void seal_record(sky_peer_link *l, uint8_t *head, const uint8_t *src, uint8_t *dst,
+                        size_t bytes) {
     uint8_t nonce[SKY_NONCE_BYTES];
     uint64_t number = l->sent++;
     sky_store_u32(head, (uint32_t)bytes);
@@ -155,7 +156,7 @@ uint8_t *sky_peer_link_begin(sky_peer_link *l, size_t bytes) {
 
 void sky_peer_link_end(sky_peer_link *l, size_t bytes) {
     uint8_t *head = l->out + l->out_bytes, *content = head + SKY_PEER_RECORD_HEAD_BYTES;
-    seal(l, head, content, content, bytes);
+    seal_record(l, head, content, content, bytes);
     l->out_bytes += SKY_PEER_RECORD_HEAD_BYTES + bytes;
 }
 
@@ -175,11 +176,11 @@ bool sky_peer_link_lend(sky_peer_link *l, const uint8_t *data, size_t bytes) {
     if (l->aead || bytes < LENT_BYTES_MIN) {
         if (!l->aead)
             memcpy(content, data, bytes);
-        seal(l, l->out + l->out_bytes, data, content, bytes);
+        seal_record(l, l->out + l->out_bytes, data, content, bytes);
         l->out_bytes += SKY_PEER_RECORD_HEAD_BYTES + bytes;
         return true;
     }
-    seal(l, l->out + l->out_bytes, data, NULL, bytes);
+    seal_record(l, l->out + l->out_bytes, data, NULL, bytes);
     l->out_bytes += SKY_PEER_RECORD_HEAD_BYTES;
     l->lent = data;
     l->lent_bytes = bytes;
@@ -195,7 +196,7 @@ static void add_sum(sky_checksum_state *sum, const sky_span *spans, size_t bytes
 }
 
 /* Copy what the spans hold from `at` on. */
-static void gather(const sky_span *spans, uint32_t span_count, size_t at, uint8_t *to) {
+static void gather_spans(const sky_span *spans, uint32_t span_count, size_t at, uint8_t *to) {
     for (uint32_t i = 0; i < span_count; i++) {
         size_t skipped = at < spans[i].bytes ? at : spans[i].bytes;
         memcpy(to, (const uint8_t *)spans[i].data + skipped, spans[i].bytes - skipped);
@@ -227,7 +228,7 @@ static void pass_plain(sky_peer_link *l, const sky_span *spans, uint32_t span_co
     plain_tag(sky_checksum_end(&sum), head + 4);
     l->out_bytes += SKY_PEER_RECORD_HEAD_BYTES;
     size_t went = bytes < LENT_BYTES_MIN ? 0 : send_through(l, spans, span_count);
-    gather(spans, span_count, went, l->out + l->out_bytes);
+    gather_spans(spans, span_count, went, l->out + l->out_bytes);
     l->out_bytes += bytes - went;
     l->behind = bytes >= LENT_BYTES_MIN && went < bytes;
     if (went == bytes)
@@ -245,8 +246,8 @@ bool sky_peer_link_pass(sky_peer_link *l, const sky_span *spans, uint32_t span_c
         return true;
     }
     if (span_count != 1)
-        gather(spans, span_count, 0, content);
-    seal(l, l->out + l->out_bytes, span_count == 1 ? spans->data : content, content, bytes);
+        gather_spans(spans, span_count, 0, content);
+    seal_record(l, l->out + l->out_bytes, span_count == 1 ? spans->data : content, content, bytes);
     l->out_bytes += SKY_PEER_RECORD_HEAD_BYTES + bytes;
     return true;
 }
@@ -283,20 +284,21 @@ static void take_in(sky_peer_link *l, void *to, size_t bytes) {
     l->in_at += bytes;
 }
 
-static sky_status receive(sky_peer_link *l, const sky_span *spans, uint32_t count, size_t *got) {
+static sky_status receive_spans(sky_peer_link *l, const sky_span *spans, uint32_t count,
+                                size_t *got) {
     sky_status status = l->socket.transport->receive(&l->socket, spans, count, got);
     l->moved += status == SKY_OK ? *got : 0;
     return status;
 }
 
 /* Receive more behind what waits. */
-static sky_status fill(sky_peer_link *l) {
+static sky_status fill_buffer(sky_peer_link *l) {
     size_t waiting = in_waiting(l), got;
     memmove(l->in, l->in + l->in_at, waiting);
     l->in_at = 0;
     l->in_bytes = waiting;
     const sky_span room = {l->in + waiting, IN_BYTES - waiting};
-    sky_status status = receive(l, &room, 1, &got);
+    sky_status status = receive_spans(l, &room, 1, &got);
     if (status == SKY_OK)
         l->in_bytes += got;
     return status;
@@ -337,7 +339,7 @@ static sky_status join_some(sky_peer_link *l) {
         return SKY_OK;
     l->in_at = l->in_bytes = 0;
     const sky_span room[] = {{l->content + r->got, missing}, {l->in, spill_bytes(r)}};
-    sky_status status = receive(l, room, 2, &got);
+    sky_status status = receive_spans(l, room, 2, &got);
     if (status != SKY_OK)
         return status;
     r->got += got < missing ? got : missing;
@@ -347,8 +349,8 @@ static sky_status join_some(sky_peer_link *l) {
 
 /* Where the next bytes of a piece go, by the sink; what nobody wants goes to `content`, where each
  * byte of a record has its place. Returns how many. */
-static size_t place(sky_peer_link *l, const sky_peer_sink *sink, size_t bytes, sky_span *spans,
-                    uint32_t *count) {
+static size_t place_piece(sky_peer_link *l, const sky_peer_sink *sink, size_t bytes,
+                          sky_span *spans, uint32_t *count) {
     size_t placed = 0;
     *count = sink->place(sink->self, bytes, spans);
     assert(*count >= 1 && *count < SKY_PEER_SPANS_MAX);
@@ -361,7 +363,7 @@ static size_t place(sky_peer_link *l, const sky_peer_sink *sink, size_t bytes, s
     return placed;
 }
 
-static void scatter(const sky_span *spans, uint32_t count, const uint8_t *data) {
+static void scatter_spans(const sky_span *spans, uint32_t count, const uint8_t *data) {
     for (uint32_t i = 0; i < count; i++) {
         memmove(spans[i].data, data, spans[i].bytes); /* it may be thrown away where it lies */
         data += spans[i].bytes;
@@ -375,16 +377,16 @@ static sky_status stream_some(sky_peer_link *l, const sky_peer_sink *sink) {
     uint32_t count;
     size_t missing = r->length - r->got, waiting = in_waiting(l), got = 0;
     sky_status status = SKY_OK;
-    size_t room = place(l, sink, waiting > 0 && waiting < missing ? waiting : missing, spans,
-                        &count);
+    size_t room = place_piece(l, sink, waiting > 0 && waiting < missing ? waiting : missing, spans,
+                              &count);
     if (waiting > 0) {
         got = room;
-        scatter(spans, count, l->in + l->in_at);
+        scatter_spans(spans, count, l->in + l->in_at);
         l->in_at += got;
     } else {
         l->in_at = l->in_bytes = 0;
         spans[count] = (sky_span){l->in, spill_bytes(r)};
-        status = receive(l, spans, count + (room == missing), &got);
+        status = receive_spans(l, spans, count + (room == missing), &got);
         if (status == SKY_OK && got > room) {
             l->in_bytes = got - room;
             got = room;
@@ -404,8 +406,8 @@ static void place_content(sky_peer_link *l, const sky_peer_sink *sink) {
     sky_span spans[SKY_PEER_SPANS_MAX];
     uint32_t count;
     for (r->got = 0; r->got < r->length;) {
-        size_t room = place(l, sink, r->length - r->got, spans, &count);
-        scatter(spans, count, l->content + r->got);
+        size_t room = place_piece(l, sink, r->length - r->got, spans, &count);
+        scatter_spans(spans, count, l->content + r->got);
         sink->placed(sink->self, room);
         r->got += room;
     }
@@ -428,7 +430,7 @@ static sky_status receive_some(sky_peer_link *l, const sky_peer_sink *sink) {
     sky_status status = SKY_OK;
     if (!r->begun) {
         if (in_waiting(l) < SKY_PEER_RECORD_HEAD_BYTES)
-            return fill(l);
+            return fill_buffer(l);
         status = begin_record(l, sink);
     } else if (r->piece && !l->aead && r->got < r->length) {
         status = stream_some(l, sink);

@@ -18,7 +18,7 @@ sky__peer_patience sky__peer_patience_of_new = {.connect_ns = SKY__PEER_CONNECT_
                                                 .others_ns = SKY__PEER_OTHERS_NS,
                                                 .silent_ns = SKY__PEER_SILENT_NS};
 
-static const char *advice(sky_status status, bool plain) {
+static const char *advice_on(sky_status status, bool plain) {
     switch (status) {
     case SKY_MISS:
         return "nobody listens there; start skymemd --listen ADDRESS:PORT --peer-key FILE";
@@ -176,7 +176,7 @@ static sky_status parse_common(sky__peer *p, const sky_url *url, sky_error *erro
     return status == SKY_OK ? status : sky_fail(error, status, "%.200s: %s", p->url, why.text);
 }
 
-static sky_status parse(const char *text, sky__peer *p, sky_error *error) {
+static sky_status parse_peer(const char *text, sky__peer *p, sky_error *error) {
     sky_url url;
     sky_status status = sky_url_parse(text, &url, error);
     if (status == SKY_OK)
@@ -207,7 +207,7 @@ static sky_status find_host(sky__peer *p, sky_error *error) {
     sky_status status = sky__peer_lane_connect(p->lanes, sky_now() + p->patience.connect_ns);
     if (status == SKY_OK || (is_away(status) && p->may_be_away))
         return SKY_OK;
-    (void)sky_fail(error, status, "%.200s: %s", p->url, advice(status, !p->hosts->key));
+    (void)sky_fail(error, status, "%.200s: %s", p->url, advice_on(status, !p->hosts->key));
     return status == SKY_MISS ? SKY_E_IO : status;
 }
 
@@ -249,7 +249,7 @@ static sky_status find_hosts(sky__peer *p, sky_error *error) {
         up += h->last == SKY_OK;
         if (h->last != SKY_OK && !is_away(h->last))
             status = sky_fail(error, h->last, "%.200s: %s: %s", p->url, h->name,
-                              advice(h->last, !h->key));
+                              advice_on(h->last, !h->key));
     }
     sky_mutex_unlock(&p->mutex);
     if (status == SKY_OK && up == 0 && !p->may_be_away)
@@ -263,7 +263,7 @@ static sky_status start_lane(sky__peer_lane *l) {
     return status == SKY_OK ? sky_local_watch_create(&l->watch) : status;
 }
 
-static sky_status start(sky__peer *p, sky_error *error) {
+static sky_status start_lanes(sky__peer *p, sky_error *error) {
     uint32_t lanes = p->host_count * p->lane_count;
     sky_status status = sky_batches_create(p->env.clock, &p->tier.batches);
     if (status == SKY_OK)
@@ -284,6 +284,6 @@ static sky_status start(sky__peer *p, sky_error *error) {
 }
 
 sky_status sky__peer_open(const char *url, sky__peer *p, sky_error *error) {
-    sky_status status = parse(url, p, error);
-    return status == SKY_OK ? start(p, error) : status;
+    sky_status status = parse_peer(url, p, error);
+    return status == SKY_OK ? start_lanes(p, error) : status;
 }

@@ -121,8 +121,8 @@ void sky__peer_count(sky__peer *p, sky_op op, const sky_answer *a) {
 
 /* Ask a host, and wait until it answered, is gone, or `until`. The text is the caller's.
  * Errors: SKY_E_DEADLINE, SKY_E_IO, and what the host says */
-static sky_status ask(sky__peer_host *h, sky_peer_question what, sky_time until,
-                      sky__peer_asked *q) {
+static sky_status ask_host(sky__peer_host *h, sky_peer_question what, sky_time until,
+                           sky__peer_asked *q) {
     static _Atomic uint32_t ids;
     sky__peer *p = h->peer;
     *q = (sky__peer_asked){.what = what, .id = ++ids, .status = SKY_E_DEADLINE};
@@ -199,7 +199,7 @@ static sky_status read_list(const sky__peer *p, const sky__peer_asked *q, listin
 
 static sky_status list_host(sky__peer_host *h, listing *l) {
     sky__peer_asked q;
-    sky_status status = ask(h, SKY_PEER_LIST, SKY_TIME_NEVER, &q);
+    sky_status status = ask_host(h, SKY_PEER_LIST, SKY_TIME_NEVER, &q);
     if (q.text && q.text_got == q.text_bytes) {
         sky_status read = read_list(h->peer, &q, l);
         status = read != SKY_OK ? read : status;
@@ -226,7 +226,7 @@ static sky_status peer_list(sky_tier *tier, sky_entry_fn each, void *context) {
 
 static sky_status verify_host(sky__peer_host *h, sky_verify_report *out) {
     sky__peer_asked q;
-    sky_status status = ask(h, SKY_PEER_VERIFY, SKY_TIME_NEVER, &q);
+    sky_status status = ask_host(h, SKY_PEER_VERIFY, SKY_TIME_NEVER, &q);
     out->entries += q.numbers[0];
     out->bytes += q.numbers[1];
     out->corrupt += q.numbers[2];
@@ -256,7 +256,7 @@ static sky_status peer_verify(sky_tier *tier, sky_verify_report *out) {
 /* Add what a host says of itself. */
 static sky_status stat_host(sky__peer_host *h, sky_tier_counts *sum) {
     sky__peer_asked q;
-    sky_status status = ask(h, SKY_PEER_STAT, sky_now() + STAT_NS, &q);
+    sky_status status = ask_host(h, SKY_PEER_STAT, sky_now() + STAT_NS, &q);
     free(q.text);
     sum->entries += q.numbers[0];
     sum->bytes_used += q.numbers[1];

@@ -16,16 +16,16 @@ typedef struct {
     sky_error *error;
 } place;
 
-static sky_status wrong(const place *p, const char *what, word w) {
+static sky_status fail_at(const place *p, const char *what, word w) {
     return sky_fail(p->error, SKY_E_SYNTAX, "%.200s:%u: %s%s%.*s", p->path, p->line, what,
                     w.bytes ? ": " : "", (int)(w.bytes < 100 ? w.bytes : 100), w.at);
 }
 
-static bool is(word w, const char *text) {
+static bool word_is(word w, const char *text) {
     return w.bytes == strlen(text) && memcmp(w.at, text, w.bytes) == 0;
 }
 
-static bool begins(word w, const char *text) {
+static bool word_begins(word w, const char *text) {
     return w.bytes > strlen(text) && memcmp(w.at, text, strlen(text)) == 0;
 }
 
@@ -53,9 +53,9 @@ static bool is_text(word line) {
     return true;
 }
 
-static sky_status copy(const place *p, word w, char *out, size_t room) {
+static sky_status copy_word(const place *p, word w, char *out, size_t room) {
     if (w.bytes >= room)
-        return wrong(p, "too long", w);
+        return fail_at(p, "too long", w);
     memcpy(out, w.at, w.bytes);
     out[w.bytes] = '\0';
     return SKY_OK;
@@ -63,42 +63,42 @@ static sky_status copy(const place *p, word w, char *out, size_t room) {
 
 static sky_status parse_option(const place *p, word w, sky_peers_entry *e) {
     bool once = true;
-    if (is(w, "read-only")) {
+    if (word_is(w, "read-only")) {
         once = !e->read_only;
         e->read_only = true;
-    } else if (is(w, "plain")) {
+    } else if (word_is(w, "plain")) {
         once = !e->plain;
         e->plain = true;
-    } else if (begins(w, "key=")) {
+    } else if (word_begins(w, "key=")) {
         once = !e->key[0];
-        sky_status status = copy(p, (word){w.at + 4, w.bytes - 4}, e->key, sizeof e->key);
+        sky_status status = copy_word(p, (word){w.at + 4, w.bytes - 4}, e->key, sizeof e->key);
         if (status != SKY_OK)
             return status;
     } else {
-        return wrong(p, "not key=FILE, plain or read-only", w);
+        return fail_at(p, "not key=FILE, plain or read-only", w);
     }
-    return once ? SKY_OK : wrong(p, "said twice", w);
+    return once ? SKY_OK : fail_at(p, "said twice", w);
 }
 
 static sky_status parse_line(const place *p, word line, sky_peers_file *out) {
     if (!is_text(line))
-        return wrong(p, "a character that does not print", (word){"", 0});
+        return fail_at(p, "a character that does not print", (word){"", 0});
     word w = next_word(&line);
     if (w.bytes == 0)
         return SKY_OK;
     if (out->count == SKY_PEER_HOSTS_MAX)
-        return wrong(p, "more than 32 peers", w);
+        return fail_at(p, "more than 32 peers", w);
     sky_peers_entry *e = &out->entries[out->count];
     *e = (sky_peers_entry){.line = p->line};
-    sky_status status = memchr(w.at, ':', w.bytes) ? copy(p, w, e->name, sizeof e->name)
-                                                   : wrong(p, "not HOST:PORT", w);
+    sky_status status = memchr(w.at, ':', w.bytes) ? copy_word(p, w, e->name, sizeof e->name)
+                                                   : fail_at(p, "not HOST:PORT", w);
     for (uint32_t i = 0; i < out->count && status == SKY_OK; i++)
         if (strcmp(out->entries[i].name, e->name) == 0)
-            status = wrong(p, "the same peer as in a line before", w);
+            status = fail_at(p, "the same peer as in a line before", w);
     while (status == SKY_OK && (w = next_word(&line)).bytes > 0)
         status = parse_option(p, w, e);
     if (status == SKY_OK && e->plain && e->key[0])
-        status = wrong(p, "a key, or plain", (word){"", 0});
+        status = fail_at(p, "a key, or plain", (word){"", 0});
     out->count += status == SKY_OK;
     return status;
 }

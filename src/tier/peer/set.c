@@ -55,12 +55,12 @@ static sky__peer_hint *hint_of(sky__peer *p, const sky_key *key) {
     return &p->hints[sky_load_u32(key->bytes + 8) % SKY__PEER_HINTS];
 }
 
-static uint32_t hinted(sky__peer *p, const sky_key *key) {
+static uint32_t hinted_hosts(sky__peer *p, const sky_key *key) {
     const sky__peer_hint *h = hint_of(p, key);
     return h->key == sky_load_u64(key->bytes) ? h->hosts : 0;
 }
 
-static void hint(sky__peer *p, const sky_key *key, uint32_t host, bool has) {
+static void set_hint(sky__peer *p, const sky_key *key, uint32_t host, bool has) {
     sky__peer_hint *h = hint_of(p, key);
     uint64_t part = sky_load_u64(key->bytes);
     if (h->key != part && has)
@@ -130,7 +130,7 @@ static int weight_of(sky_op op, sky_status status) {
     return 4;
 }
 
-static void weigh(const sky__peer_request *r, progress *w, const sky_answer *a) {
+static void weigh_answer(const sky__peer_request *r, progress *w, const sky_answer *a) {
     int weight = weight_of(r->op, a->status);
     w->unasked |= a->status != SKY_OK && a->status != SKY_MISS;
     bool pinned = w->answer.pinned || a->pinned;
@@ -142,10 +142,10 @@ static void weigh(const sky__peer_request *r, progress *w, const sky_answer *a) 
 }
 
 static void weigh_status(const sky__peer_request *r, progress *w, sky_status status) {
-    weigh(r, w, &(sky_answer){.status = status, .tier = SKY_TIER_NONE});
+    weigh_answer(r, w, &(sky_answer){.status = status, .tier = SKY_TIER_NONE});
 }
 
-static void finish(sky__peer_request *r, uint32_t i) {
+static void finish_item(sky__peer_request *r, uint32_t i) {
     progress *w = &r->items[i];
     if (w->weight == 0)
         w->answer = (sky_answer){.status = SKY_E_IO, .tier = SKY_TIER_NONE};
@@ -174,17 +174,17 @@ void sky__peer_set_note(sky__peer *p, const sky__peer_job *j, uint32_t i, const 
     sky_mutex_lock(&p->mutex);
     bool answered = a->status == SKY_OK || a->status == SKY_MISS;
     if (answered && (j->op == SKY_OP_HAS || j->op == SKY_OP_GET))
-        hint(p, &w->key, j->host, a->status == SKY_OK);
+        set_hint(p, &w->key, j->host, a->status == SKY_OK);
     if (a->status == SKY_OK && (j->op == SKY_OP_PUT || j->op == SKY_OP_REMOVE))
-        hint(p, &w->key, j->host, j->op == SKY_OP_PUT);
+        set_hint(p, &w->key, j->host, j->op == SKY_OP_PUT);
     if (j->op == r->op || a->status != SKY_OK)
-        weigh(r, w, a);
+        weigh_answer(r, w, a);
     else
         w->has |= 1u << j->host;
     if (j->op == r->op && ends_early(r->op) && !w->over && is_final(r->op, a->status)) {
         w->answer = *a;
         w->weight = 1;
-        finish(r, i);
+        finish_item(r, i);
     }
     sky_mutex_unlock(&p->mutex);
 }
@@ -228,7 +228,7 @@ static void plan_all(const sky__peer_request *r, progress *w, uint32_t up) {
         weigh_status(r, w, SKY_E_IO);
 }
 
-static void plan(sky__peer_request *r, progress *w, uint32_t up) {
+static void plan_step(sky__peer_request *r, progress *w, uint32_t up) {
     w->targets = 0;
     if (r->op == SKY_OP_GET)
         plan_get(r->peer, w, up);
@@ -292,7 +292,7 @@ static void fail_rest(sky__peer_request *r, sky_status status) {
             continue;
         r->items[i].answer = (sky_answer){.status = status, .tier = SKY_TIER_NONE};
         r->items[i].weight = 1;
-        finish(r, i);
+        finish_item(r, i);
     }
 }
 
@@ -311,9 +311,9 @@ static void go_on(sky__peer_request *r) {
     for (uint32_t i = 0; i < r->count; i++) {
         if (r->items[i].over)
             continue;
-        plan(r, &r->items[i], up);
+        plan_step(r, &r->items[i], up);
         if (r->items[i].targets == 0)
-            finish(r, i);
+            finish_item(r, i);
     }
     sky_status status = send_all(r);
     if (r->jobs > 0)
@@ -350,7 +350,7 @@ sky_status sky__peer_set_submit(sky__peer *p, sky_op op, sky_item *items, size_t
         progress *w = &r->items[i];
         w->key = items[i].key;
         w->named = items[i].name != NULL;
-        w->has = op == SKY_OP_GET ? hinted(p, &w->key) : 0;
+        w->has = op == SKY_OP_GET ? hinted_hosts(p, &w->key) : 0;
         if (writes && hosts_writable(p) == 0)
             weigh_status(r, w, SKY_E_UNSUPPORTED);
     }
