@@ -4,13 +4,16 @@
  *     keys, codec, what was learnt      engine, rows, scratch, a batch under way, cancelled
  *     of tiers, blocks in flight
  *
- *   blocks_key   prompt → keys          load.c         keys → tiers → rows of the engine
- *   blocks_item  one item of a batch    load_paced.c   … by a deadline, or while it computes
- *                                       load_layers.c  … layer by layer; save_layers.c too
- *                                       save.c         rows of the engine → tiers
- *                                       push.c         … while it is computed
- *                                       await.c        waiting for what another pushes
- *                                       save_levels.c  … that have a block, but not at each level
+ *   sequence.c        life, cancel, text: calls those below
+ *   load.c            keys → tiers → rows of the engine
+ *   load_paced.c      … by a deadline, or while it computes
+ *   load_layers.c     … layer by layer; save_layers.c too
+ *   save.c            rows of the engine → tiers
+ *   push.c            … while it is computed
+ *   await.c           waiting for what another pushes
+ *   save_levels.c     … that have a block, but not at each level
+ *   load_spans.c      where the rows of one block go
+ *   sequence_batch.c  prompt → keys, and one batch of them: all call it
  *
  * A tier without a level may hold blocks that are coded, from a time when it had one. Such a block
  * is whole for saving, and for loading it is read as it lies and decoded here. */
@@ -134,7 +137,9 @@ sky_status sky__engine_place_advanced(sky_sequence *q, uint32_t token_count);
 sky_status sky__engine_tokenize(sky_sequence *q, const char *text, uint32_t **tokens,
                                 size_t *token_count);
 
-/* ---- sequence.c ---- */
+/* ---- sequence_batch.c ---- */
+
+void sky__sequence_scratch_free(sky_block_scratch *scratch);
 
 /* Keys of the first block_count blocks, with scratch for all of them.
  * Errors: SKY_E_NOMEM */
@@ -149,15 +154,27 @@ sky_status sky__sequence_wait(sky_sequence *q, sky_time until);
 sky_status sky__sequence_run(sky_sequence *q, sky_op op, sky_item *items, size_t item_count,
                              const sky_call *call);
 
-/* ---- load.c ---- */
+/* ---- load_spans.c ---- */
 
 /* Parts of a block. */
 #define SKY__LEAD 1u /* the header and rows of full layers: of every block of a prefix */
 #define SKY__REST 2u /* rows of layers with a window: of blocks at its end */
 
-/* Have the scratch's item `block` get these parts, to where the engine wants the rows; those that
- * it does not want go beside, if there is room for them, or nowhere. */
+/* Spans of one block for a get, and the range they cover. */
+typedef struct {
+    sky_span *spans; /* the scratch's */
+    uint32_t span_count;
+    uint64_t from;
+    uint64_t end; /* end of the last span */
+} sky__block_spans;
+
+/* The rows of these parts of a block, to where the engine wants them; those that it does not want
+ * go beside, if there is room for them, or nowhere. */
+sky__block_spans sky__load_block_spans(const sky_sequence *q, uint32_t block, uint32_t parts);
+/* Have the scratch's item `block` get them. */
 void sky__load_spans(const sky_sequence *q, uint32_t block, uint32_t parts);
+
+/* ---- load.c ---- */
 
 /* Count a lookup that wanted so many blocks. */
 void sky__load_count(const sky_sequence *q, const sky_lookup *lookup, uint32_t wanted);

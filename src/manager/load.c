@@ -16,7 +16,6 @@
  * read as it lies and decoded here; what does not decode is damaged. */
 #include <skymem/manager.h>
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,78 +25,6 @@
 #include "cache/cache_internal.h"
 #include "io/trace.h"
 #include "manager/blocks.h"
-
-/* Spans of one block for a get, and the range they cover. */
-typedef struct {
-    sky_span *spans;
-    uint32_t span_count;
-    uint64_t from;
-    uint64_t end; /* end of the last span */
-} block_plan;
-
-static void skip_to(block_plan *plan, uint64_t offset) {
-    if (offset > plan->end)
-        plan->spans[plan->span_count++] = (sky_span){NULL, offset - plan->end};
-}
-
-static void want_bytes(block_plan *plan, uint64_t offset, void *data, size_t bytes) {
-    if (bytes == 0)
-        return;
-    skip_to(plan, offset);
-    plan->spans[plan->span_count++] = (sky_span){data, bytes};
-    plan->end = offset + bytes;
-}
-
-static void want_rows(block_plan *plan, uint64_t offset, const sky_tensor *rows,
-                      uint32_t first_token, uint32_t token_count) {
-    skip_to(plan, offset);
-    plan->span_count += sky__tensor_pieces(rows, first_token, token_count,
-                                           plan->spans + plan->span_count);
-    plan->end = offset + (uint64_t)token_count * sky__tensor_row_bytes(rows);
-}
-
-/* The rows of block `block` that the engine asked for, of these parts. */
-static block_plan plan_block(const sky_sequence *q, uint32_t block, uint32_t parts) {
-    const sky_block_scratch *s = &q->scratch;
-    uint32_t first = block * q->manager->block_tokens,
-             lead_bytes = sky_payload_lead_bytes(&q->manager->payload);
-    uint64_t from = parts & SKY__LEAD ? 0 : lead_bytes;
-    block_plan plan = {.spans = s->spans + block * q->spans_per_block, .from = from, .end = from};
-    if (parts & SKY__LEAD)
-        want_bytes(&plan, 0, s->headers + (size_t)block * q->manager->payload.header_bytes,
-                   q->manager->payload.header_bytes);
-    for (uint32_t i = 0; i < q->manager->payload.row_sets; i++) {
-        sky_payload_section section = sky_payload_section_at(&q->manager->payload, i);
-        const sky_tensor *rows = &q->rows[section.row_set];
-        uint32_t skipped = rows->first_token > first ? rows->first_token - first : 0;
-        if (!(parts & (section.offset < lead_bytes ? SKY__LEAD : SKY__REST)))
-            continue;
-        skipped = skipped < q->manager->block_tokens ? skipped : q->manager->block_tokens;
-        uint32_t count = q->manager->block_tokens - skipped;
-        size_t skipped_bytes = (size_t)skipped * section.row_bytes;
-        if (s->beside[block])
-            want_bytes(&plan, section.offset, s->beside[block] + (section.offset - lead_bytes),
-                       skipped_bytes);
-        if (count == 0)
-            continue;
-        assert(first + skipped - rows->first_token + count <= rows->token_count);
-        want_rows(&plan, section.offset + skipped_bytes, rows, first + skipped, count);
-    }
-    return plan;
-}
-
-void sky__load_spans(const sky_sequence *q, uint32_t block, uint32_t parts) {
-    block_plan plan = plan_block(q, block, parts);
-    sky_item *item = &q->scratch.items[block];
-    item->spans = plan.spans;
-    item->span_count = plan.span_count;
-    item->range = (sky_range){plan.from, plan.end - plan.from};
-    bool all = plan.end == q->manager->payload.payload_bytes && plan.from == 0;
-    for (uint32_t i = 0; i < plan.span_count; i++)
-        all &= plan.spans[i].data != NULL;
-    if (all) /* which the cache then keeps in memory without another read */
-        item->range = (sky_range){0};
-}
 
 static void plan_items(sky_sequence *q, uint32_t block_count) {
     const sky_block_scratch *s = &q->scratch;
@@ -146,7 +73,7 @@ static sky_status decode_raw(sky_sequence *q, uint32_t block, void *work) {
     sky_coding coding = sky_coded_coding(data, item->bytes);
     if (coding == 0 && item->bytes != q->manager->payload.payload_bytes)
         return SKY_E_CORRUPT;
-    block_plan plan = plan_block(q, block, SKY__LEAD | SKY__REST);
+    sky__block_spans plan = sky__load_block_spans(q, block, SKY__LEAD | SKY__REST);
     item->coding = coding ? coding : item->coding;
     sky_time began = sky_trace_now();
     sky_status status = codec->decode(codec->self, data, item->bytes, true,
