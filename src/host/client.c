@@ -263,15 +263,8 @@ static void take_run(sky__host *h, sky__client *c, const sky_shm_frame *f) {
     run->id = f->id;
     run->op = f->op;
     run->count = f->count;
-    run->call = (sky_call){.ttl_s = f->ttl_s,
-                           .coding = f->coding,
-                           .wanted = f->wanted,
-                           .durable = f->durable,
-                           .drop = f->drop,
-                           .at_ms = f->at_ms,
-                           .owner = c->number};
-    if (f->left_ns != 0 && f->left_ns < (uint64_t)SKY_SECONDS(1000000))
-        run->call.deadline_ns = sky_now() + (sky_time)f->left_ns;
+    run->call = sky__call_from_fields(&f->call, sky_now());
+    run->call.owner = c->number;
     c->run_count++;
     if (f->op == SKY_OP_LEASE && c->lease_count + f->count > SKY__HOST_LEASES_MAX) {
         end_unstarted(h, run, SKY_E_BUSY);

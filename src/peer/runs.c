@@ -64,17 +64,10 @@ static void fill_run(const sky__peer_connection *c, const sky_peer_frame *f, sky
             name += o->name_bytes;
         }
     }
-    run->call = (sky_call){.ttl_s = f->ttl_s,
-                           .coding = f->coding,
-                           .wanted = f->wanted,
-                           .durable = f->durable,
-                           .drop = f->drop,
-                           .at_ms = f->at_ms,
-                           .tiers = c->server->tiers,
-                           .event_fd = c->event,
-                           .owner = has_owner(f->op) ? c->owner : 0};
-    if (f->left_ns != 0 && f->left_ns < (uint64_t)SKY_SECONDS(1000000))
-        run->call.deadline_ns = sky_now() + (sky_time)f->left_ns;
+    run->call = sky__call_from_fields(&f->call, sky_now());
+    run->call.tiers = c->server->tiers;
+    run->call.event_fd = c->event;
+    run->call.owner = has_owner(f->op) ? c->owner : 0;
 }
 
 /* ---- to the cache ---- */

@@ -4,7 +4,6 @@
 
 #include "tier/fields.h"
 
-enum { FLAG_DURABLE = 1, FLAG_DROP = 2 };
 enum { HEAD_BYTES = 16 };
 
 _Static_assert(HEAD_BYTES + 26 + SKY_PEER_ITEMS_MAX * 90 <= SKY_PEER_FRAME_BYTES_MAX, "a run fits");
@@ -15,12 +14,7 @@ _Static_assert(HEAD_BYTES + 26 + SKY_PEER_PAYLOAD_ITEMS_MAX * (90 + SKY_NAME_BYT
 /* ---- a run and its end ---- */
 
 static void write_run(sky_writer *w, const sky_peer_frame *f) {
-    sky_write_u64(w, f->left_ns);
-    sky_write_u64(w, (uint64_t)f->at_ms);
-    sky_write_u32(w, f->ttl_s);
-    sky_write_u8(w, f->coding);
-    sky_write_u8(w, f->wanted);
-    sky_write_u16(w, (uint16_t)((f->durable ? FLAG_DURABLE : 0) | (f->drop ? FLAG_DROP : 0)));
+    sky__write_call(w, &f->call);
     for (uint32_t i = 0; i < f->count; i++) {
         const sky_peer_order *o = &f->orders[i];
         sky__write_key(w, &o->key);
@@ -47,15 +41,7 @@ static bool order_good(sky_op op, const sky_peer_order *o) {
 static void read_run(sky_reader *r, sky_peer_frame *f) {
     bool payloads = f->op == SKY_OP_GET || f->op == SKY_OP_PUT;
     sky__fail_unless(r, f->count <= (payloads ? SKY_PEER_PAYLOAD_ITEMS_MAX : SKY_PEER_ITEMS_MAX));
-    f->left_ns = sky_read_u64(r);
-    f->at_ms = (int64_t)sky_read_u64(r);
-    f->ttl_s = sky_read_u32(r);
-    f->coding = sky__read_coding(r);
-    f->wanted = sky__read_coding(r);
-    uint16_t flags = sky_read_u16(r);
-    sky__fail_unless(r, flags <= (FLAG_DURABLE | FLAG_DROP));
-    f->durable = flags & FLAG_DURABLE;
-    f->drop = flags & FLAG_DROP;
+    sky__read_call(r, &f->call);
     for (uint32_t i = 0; i < f->count && !r->failed; i++) {
         sky_peer_order *o = &f->orders[i];
         sky__read_key(r, &o->key);

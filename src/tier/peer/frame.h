@@ -13,6 +13,8 @@
 
 #include <skymem/cache.h>
 
+#include "tier/remote.h"
+
 #define SKY_PEER_ITEMS_MAX         1024u
 #define SKY_PEER_PAYLOAD_ITEMS_MAX 64u                  /* of a get or a put */
 #define SKY_PEER_PUT_BYTES_MAX     ((uint64_t)32 << 20) /* before the last payload of a put */
@@ -69,12 +71,8 @@ typedef struct {
             uint64_t payload_bytes_max;
             uint64_t connection; /* its number, as in the host's log */
         };
-        struct {              /* run */
-            uint64_t left_ns; /* until its deadline; 0: none */
-            int64_t at_ms;    /* as in sky_call, as the next */
-            uint32_t ttl_s;
-            sky_coding coding, wanted;
-            bool durable, drop;
+        struct { /* run */
+            sky__call_fields call;
             sky_peer_order orders[SKY_PEER_ITEMS_MAX];
         };
         struct {           /* done */

@@ -75,17 +75,18 @@ static void puts_keep_their_bytes(void **state) {
         .id = 0x01020304,
         .count = 2,
         .op = SKY_OP_PUT,
-        .left_ns = 5,
-        .at_ms = -1,
-        .ttl_s = 60,
-        .coding = 2,
-        .wanted = 3,
-        .durable = true,
+        .call.left_ns = 5,
+        .call.at_ms = -1,
+        .call.ttl_s = 60,
+        .call.coding = 2,
+        .call.wanted = 3,
+        .call.durable = true,
         .orders = {{.key = {{0xaa, 0xbb}}, .bytes = 10, .name_bytes = 3, .name = "k\0z"},
                    {.key = {{0xcc}}, .parent = {{0xdd}}, .bytes = SKY_PAYLOAD_BYTES_MAX}}};
     again(16 + 24 + 2 * 90 + 3);
-    assert_true(read.durable && !read.drop && read.at_ms == -1 && read.ttl_s == 60);
-    assert_true(read.coding == 2 && read.wanted == 3 && read.op == SKY_OP_PUT);
+    assert_true(read.call.durable && !read.call.drop && read.call.at_ms == -1 &&
+                read.call.ttl_s == 60);
+    assert_true(read.call.coding == 2 && read.call.wanted == 3 && read.op == SKY_OP_PUT);
     assert_int_equal(read.orders[0].name_bytes, 3);
     assert_memory_equal(read.orders[0].name, "k\0z", 3);
     assert_null(read.orders[1].name);

@@ -13,7 +13,7 @@ static void answer_item(sky__peer *p, const sky__peer_job *j, uint32_t i, sky_an
         return;
     }
     sky_mutex_lock(&p->mutex);
-    sky__peer_count(p, j->op, a);
+    sky__count_answer(&p->counts, j->op, a);
     sky_mutex_unlock(&p->mutex);
     sky_batches_answer(p->tier.batches, j->batch, i, a);
 }
@@ -56,17 +56,6 @@ static void end_flight(sky__peer_flight *f) {
 
 /* ---- frames out ---- */
 
-static sky_status check_put(const sky__peer_host *h, const sky_item *item, uint64_t *bytes) {
-    for (uint32_t i = 0; i < item->span_count; i++)
-        if (!item->spans[i].data && item->spans[i].bytes > 0)
-            return SKY_E_PARAM;
-    *bytes = sky_spans_bytes(item->spans, item->span_count);
-    bool bad_name = item->name && (item->name_bytes == 0 || item->name_bytes > SKY_NAME_BYTES_MAX);
-    if (bad_name || *bytes > SKY_PAYLOAD_BYTES_MAX)
-        return SKY_E_PARAM;
-    return *bytes > atomic_load(&h->payload_bytes_max) ? SKY_E_FULL : SKY_OK;
-}
-
 /* Fill in what a put or a get has more than a key. Names are copied: the caller may take back its
  * own before the frame is made. */
 static sky_status fill_payload(sky__peer_lane *l, sky_op op, const sky_item *item,
@@ -77,7 +66,8 @@ static sky_status fill_payload(sky__peer_lane *l, sky_op op, const sky_item *ite
         order->room = f->bytes[n] = sky_spans_bytes(item->spans, item->span_count);
         return SKY_OK;
     }
-    sky_status status = check_put(l->host, item, &order->bytes);
+    sky_status status = sky__check_put(item, atomic_load(&l->host->payload_bytes_max),
+                                       &order->bytes);
     f->bytes[n] = order->bytes;
     if (status != SKY_OK || !item->name)
         return status;
@@ -111,20 +101,6 @@ static void add_item(sky__peer_lane *l, sky__peer_job *j, sky__peer_flight *f,
     frame->count++;
 }
 
-static void fill_call(const sky__peer *p, const sky__peer_job *j, sky_peer_frame *frame) {
-    frame->ttl_s = j->call.ttl_s;
-    frame->coding = j->call.coding;
-    frame->wanted = j->call.wanted;
-    frame->durable = j->call.durable;
-    frame->drop = j->call.drop;
-    frame->at_ms = j->call.at_ms;
-    frame->left_ns = 0;
-    if (j->call.deadline_ns != 0) {
-        sky_time left = j->call.deadline_ns - p->env.clock->now(p->env.clock);
-        frame->left_ns = left > 0 ? (uint64_t)left : 1;
-    }
-}
-
 static void fill_frame(sky__peer_lane *l, sky__peer_job *j, sky__peer_flight *f) {
     sky_peer_frame *frame = &l->frame;
     bool payloads = j->op == SKY_OP_GET || j->op == SKY_OP_PUT;
@@ -140,7 +116,7 @@ static void fill_frame(sky__peer_lane *l, sky__peer_job *j, sky__peer_flight *f)
         if (j->op == SKY_OP_PUT && frame->count > before)
             bytes += f->bytes[before];
     }
-    fill_call(l->peer, j, frame);
+    frame->call = sky__call_to_fields(&j->call, l->peer->env.clock->now(l->peer->env.clock));
 }
 
 /* Write a frame of the first job. False: nothing more can be written now. */

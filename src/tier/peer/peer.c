@@ -102,21 +102,6 @@ static void peer_cancelled(sky_tier *tier, sky_batch batch) {
     }
 }
 
-void sky__peer_count(sky__peer *p, sky_op op, const sky_answer *a) {
-    sky_tier_counts *c = &p->counts;
-    bool ok = a->status == SKY_OK, get = op == SKY_OP_GET, put = op == SKY_OP_PUT;
-    sky_status s = a->status;
-    c->hits += get && ok;
-    c->misses += get && (s == SKY_MISS || s == SKY_E_CORRUPT);
-    c->puts += put && ok;
-    c->read_bytes += get && ok ? a->bytes : 0;
-    c->written_bytes += put && ok ? a->bytes : 0;
-    c->dropped += put &&
-                  (s == SKY_E_FULL || s == SKY_E_IO || s == SKY_E_DENIED || s == SKY_E_NOMEM);
-    c->corrupt += s == SKY_E_CORRUPT;
-    c->errors += s == SKY_E_IO;
-}
-
 /* ---- questions ---- */
 
 /* Ask a host, and wait until it answered, is gone, or `until`. The text is the caller's.

@@ -171,8 +171,6 @@ void sky__peer_note_round_trip(sky__peer_lane *l, sky_time took);
 /* With the mutex held. */
 void sky__peer_queue(sky__peer_lane *l, sky__peer_job *j);
 uint32_t sky__peer_lane_of(const sky__peer *p, const sky_key *key);
-/* With the mutex held: count how an item ended. */
-void sky__peer_count(sky__peer *p, sky_op op, const sky_answer *a);
 
 /* ---- set.c ---- */
 

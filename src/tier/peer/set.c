@@ -152,7 +152,7 @@ static void finish_item(sky__peer_request *r, uint32_t i) {
     if (w->answer.status == SKY_MISS && w->unasked && is_read(r->op))
         w->answer.status = SKY_E_UNAVAILABLE;
     w->over = true;
-    sky__peer_count(r->peer, r->op, &w->answer);
+    sky__count_answer(&r->peer->counts, r->op, &w->answer);
     sky_batches_answer(r->peer->tier.batches, r->batch, i, &w->answer);
 }
 

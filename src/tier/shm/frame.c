@@ -7,18 +7,12 @@
 
 #define MAGIC UINT64_C(0x314d4853594b5389) /* 0x89 "SKYSHM1" */
 
-enum { FLAG_DURABLE = 1, FLAG_DROP = 2 };
 enum { ENTRY_NAMED = 1, ENTRY_PINNED = 2 };
 
 /* ---- a run and its end ---- */
 
 static void write_run(sky_writer *w, const sky_shm_frame *f) {
-    sky_write_u64(w, f->left_ns);
-    sky_write_u64(w, (uint64_t)f->at_ms);
-    sky_write_u32(w, f->ttl_s);
-    sky_write_u8(w, f->coding);
-    sky_write_u8(w, f->wanted);
-    sky_write_u16(w, (uint16_t)((f->durable ? FLAG_DURABLE : 0) | (f->drop ? FLAG_DROP : 0)));
+    sky__write_call(w, &f->call);
     for (uint32_t i = 0; i < f->count; i++) {
         const sky_shm_order *o = &f->orders[i];
         sky__write_key(w, &o->key);
@@ -30,15 +24,7 @@ static void write_run(sky_writer *w, const sky_shm_frame *f) {
 }
 
 static void read_run(sky_reader *r, sky_shm_frame *f) {
-    f->left_ns = sky_read_u64(r);
-    f->at_ms = (int64_t)sky_read_u64(r);
-    f->ttl_s = sky_read_u32(r);
-    f->coding = sky__read_coding(r);
-    f->wanted = sky__read_coding(r);
-    uint16_t flags = sky_read_u16(r);
-    sky__fail_unless(r, flags <= (FLAG_DURABLE | FLAG_DROP));
-    f->durable = flags & FLAG_DURABLE;
-    f->drop = flags & FLAG_DROP;
+    sky__read_call(r, &f->call);
     for (uint32_t i = 0; i < f->count; i++) {
         sky_shm_order *o = &f->orders[i];
         sky__read_key(r, &o->key);

@@ -24,6 +24,8 @@
 
 #include <skymem/cache.h>
 
+#include "tier/remote.h"
+
 #define SKY_SHM_VERSION         3
 #define SKY_SHM_ITEMS_MAX       64
 #define SKY_SHM_FRAME_BYTES_MAX 8192
@@ -123,12 +125,8 @@ typedef struct {
             uint64_t segment_bytes; /* a power of two */
             uint64_t client;        /* its number, as in the daemon's log */
         };
-        struct {              /* run */
-            uint64_t left_ns; /* until its deadline; 0: none */
-            int64_t at_ms;    /* as in sky_call, as the next */
-            uint32_t ttl_s;
-            sky_coding coding, wanted;
-            bool durable, drop;
+        struct { /* run */
+            sky__call_fields call;
             sky_shm_order orders[SKY_SHM_ITEMS_MAX];
         };
         sky_shm_result results[SKY_SHM_ITEMS_MAX]; /* done */

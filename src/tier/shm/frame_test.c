@@ -73,15 +73,16 @@ static void runs_keep_their_bytes(void **state) {
         .id = 0x01020304,
         .count = 1,
         .op = SKY_OP_PUT,
-        .left_ns = 5,
-        .at_ms = -1,
-        .ttl_s = 60,
-        .coding = 2,
-        .wanted = 3,
-        .durable = true,
+        .call.left_ns = 5,
+        .call.at_ms = -1,
+        .call.ttl_s = 60,
+        .call.coding = 2,
+        .call.wanted = 3,
+        .call.durable = true,
         .orders = {{.key = {{0xaa, 0xbb}}, .at = 4096, .bytes = 10, .name_bytes = 3}}};
     f = again(&f, 40 + 84);
-    assert_true(f.durable && !f.drop && f.at_ms == -1 && f.ttl_s == 60 && f.wanted == 3);
+    assert_true(f.call.durable && !f.call.drop && f.call.at_ms == -1 && f.call.ttl_s == 60 &&
+                f.call.wanted == 3);
     assert_true(f.orders[0].key.bytes[1] == 0xbb && f.orders[0].at == 4096);
     assert_true(f.orders[0].bytes == 10 && f.orders[0].name_bytes == 3);
     assert_hex("04000000040302010100000002000000"

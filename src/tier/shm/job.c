@@ -7,19 +7,8 @@
 #include "tier/spans.h"
 
 static void answer(sky__shm *t, const sky__shm_job *j, size_t i, sky_answer *a) {
-    bool ok = a->status == SKY_OK, get = j->op == SKY_OP_GET, put = j->op == SKY_OP_PUT;
-    sky_status s = a->status;
-    sky_tier_counts *c = &t->counts;
-    a->tier = ok ? t->env.index : SKY_TIER_NONE;
-    c->hits += get && ok;
-    c->misses += (get || j->op == SKY_OP_LEASE) && (s == SKY_MISS || s == SKY_E_CORRUPT);
-    c->puts += put && ok;
-    c->read_bytes += get && ok ? a->bytes : 0;
-    c->written_bytes += put && ok ? a->bytes : 0;
-    c->dropped += put &&
-                  (s == SKY_E_FULL || s == SKY_E_IO || s == SKY_E_DENIED || s == SKY_E_NOMEM);
-    c->corrupt += s == SKY_E_CORRUPT;
-    c->errors += s == SKY_E_IO;
+    a->tier = a->status == SKY_OK ? t->env.index : SKY_TIER_NONE;
+    sky__count_answer(&t->counts, j->op, a);
     sky_batches_answer(t->tier.batches, j->batch, i, a);
 }
 
@@ -67,17 +56,6 @@ void sky__shm_return(sky__shm *t, const uint64_t *leases, uint32_t count) {
 
 /* ---- sending ---- */
 
-static sky_status check_put(const sky__shm *t, const sky_item *item, uint64_t *bytes) {
-    for (uint32_t i = 0; i < item->span_count; i++)
-        if (!item->spans[i].data && item->spans[i].bytes > 0)
-            return SKY_E_PARAM;
-    *bytes = sky_spans_bytes(item->spans, item->span_count);
-    bool bad_name = item->name && (item->name_bytes == 0 || item->name_bytes > SKY_NAME_BYTES_MAX);
-    if (bad_name || *bytes > SKY_PAYLOAD_BYTES_MAX)
-        return SKY_E_PARAM;
-    return *bytes > t->link->arena_bytes ? SKY_E_FULL : SKY_OK;
-}
-
 /* Ask for a stage that holds so many bytes, once nothing lies in the one there is. */
 static void ask_for_stage(sky__shm *t, uint64_t bytes) {
     sky__shm_link *l = t->link;
@@ -116,7 +94,7 @@ static void copy_in(uint8_t *to, const sky_item *item) {
 static sky_status add_put(sky__shm *t, const sky_item *item, sky__shm_flight *f, uint32_t n,
                           sky_shm_order *order) {
     uint64_t bytes;
-    sky_status status = check_put(t, item, &bytes);
+    sky_status status = sky__check_put(item, t->link->arena_bytes, &bytes);
     if (status != SKY_OK)
         return status;
     uint32_t name_bytes = item->name ? (uint32_t)item->name_bytes : 0;
@@ -160,20 +138,6 @@ static bool add_item(sky__shm *t, sky__shm_job *j, sky__shm_flight *f, sky_shm_f
     return true;
 }
 
-static void fill_call(const sky__shm *t, const sky__shm_job *j, sky_shm_frame *frame) {
-    frame->op = j->op == SKY_OP_GET ? SKY_OP_LEASE : j->op;
-    frame->ttl_s = j->call.ttl_s;
-    frame->coding = j->call.coding;
-    frame->wanted = j->call.wanted;
-    frame->durable = j->call.durable;
-    frame->drop = j->call.drop;
-    frame->at_ms = j->call.at_ms;
-    if (j->call.deadline_ns != 0) {
-        sky_time left = j->call.deadline_ns - t->env.clock->now(t->env.clock);
-        frame->left_ns = left > 0 ? (uint64_t)left : 1;
-    }
-}
-
 /* Send a frame of the first job. False: nothing more can be sent now. */
 static bool send_some(sky__shm *t) {
     sky__shm_job *j = t->first;
@@ -189,7 +153,8 @@ static bool send_some(sky__shm *t) {
     while (j->sent < j->count && frame.count < SKY_SHM_ITEMS_MAX && !waits)
         waits = !add_item(t, j, f, &frame);
     if (frame.count > 0) {
-        fill_call(t, j, &frame);
+        frame.op = j->op == SKY_OP_GET ? SKY_OP_LEASE : j->op;
+        frame.call = sky__call_to_fields(&j->call, t->env.clock->now(t->env.clock));
         f->job = j;
         f->id = frame.id;
         f->count = frame.count;
