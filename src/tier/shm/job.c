@@ -6,14 +6,14 @@
 #include "tier/shm/shm_state.h"
 #include "tier/spans.h"
 
-static void answer(sky__shm *t, const sky__shm_job *j, size_t i, sky_answer *a) {
+static void answer_item(sky__shm *t, const sky__shm_job *j, size_t i, sky_answer *a) {
     a->tier = a->status == SKY_OK ? t->env.index : SKY_TIER_NONE;
     sky__count_answer(&t->counts, j->op, a);
     sky_batches_answer(t->tier.batches, j->batch, i, a);
 }
 
 static void end_item(sky__shm *t, const sky__shm_job *j, size_t i, sky_status status) {
-    answer(t, j, i, &(sky_answer){.status = status});
+    answer_item(t, j, i, &(sky_answer){.status = status});
 }
 
 /* A job goes once nothing of it is left to send or to come. */
@@ -27,7 +27,7 @@ static void fail_link(sky__shm *t) {
     sky_event_raise(t->event);
 }
 
-static void send(sky__shm *t, const sky_shm_frame *frame) {
+static void send_frame(sky__shm *t, const sky_shm_frame *frame) {
     if (!t->broken && sky__shm_link_send(t->link, frame) != SKY_OK)
         fail_link(t);
 }
@@ -36,7 +36,7 @@ void sky__shm_send_returns(sky__shm *t) {
     sky_shm_frame release = {.kind = SKY_SHM_RELEASE, .count = t->return_count};
     memcpy(release.leases, t->returns, t->return_count * sizeof *t->returns);
     if (t->link && t->return_count > 0)
-        send(t, &release);
+        send_frame(t, &release);
     t->return_count = 0;
 }
 
@@ -64,7 +64,7 @@ static void ask_for_stage(sky__shm *t, uint64_t bytes) {
     uint64_t most = l->arena_bytes + SKY_NAME_BYTES_MAX;
     uint64_t wanted = bytes > SKY__SHM_STAGE_BYTES_MIN ? bytes : SKY__SHM_STAGE_BYTES_MIN;
     l->staging = wanted < most ? wanted : most;
-    send(t, &(sky_shm_frame){.kind = SKY_SHM_STAGE, .stage_bytes = l->staging});
+    send_frame(t, &(sky_shm_frame){.kind = SKY_SHM_STAGE, .stage_bytes = l->staging});
 }
 
 /* Room for a payload and its name; SKY_EXTENT_NONE: there is none now. */
@@ -160,7 +160,7 @@ static bool send_some(sky__shm *t) {
         f->count = frame.count;
         j->flights++;
         sky__shm_send_returns(t);
-        send(t, &frame);
+        send_frame(t, &frame);
     }
     if (j->sent == j->count) {
         t->first = j->next;
@@ -215,7 +215,7 @@ static bool hand_on(sky__shm *t, const sky__shm_job *j, size_t i, const sky_shm_
     uint64_t what;
     if (sky_leases_full(t->leases)) {
         a->status = SKY_E_BUSY;
-        answer(t, j, i, a);
+        answer_item(t, j, i, a);
         return false;
     }
     a->tier = t->env.index;
@@ -242,7 +242,7 @@ static bool take_lent(sky__shm *t, const sky__shm_job *j, size_t i, const sky_sh
     sky_mutex_lock(&t->mutex);
     if (a.status != SKY_OK)
         a = (sky_answer){.status = a.status};
-    answer(t, j, i, &a);
+    answer_item(t, j, i, &a);
     return true;
 }
 
@@ -259,7 +259,7 @@ static void take_result(sky__shm *t, const sky__shm_flight *f, uint32_t n,
         a.ttl_s = r->ttl_s;
         a.pinned = r->pinned;
     }
-    answer(t, f->job, f->origin[n], &a);
+    answer_item(t, f->job, f->origin[n], &a);
 }
 
 sky_status sky__shm_take_done(sky__shm *t, const sky_shm_frame *done) {

@@ -66,7 +66,7 @@ static sky_status receive_first(sky__shm_link *l, sky_time until, sky_shm_frame 
     return status == SKY_OK ? sky_shm_decode(data, bytes, out) : status;
 }
 
-static sky_status greet(sky__shm_link *l, sky_time until) {
+static sky_status handshake_host(sky__shm_link *l, sky_time until) {
     uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
     sky_shm_frame frame = {.kind = SKY_SHM_HELLO, .version = SKY_SHM_VERSION};
     int passed = -1;
@@ -90,7 +90,7 @@ sky_status sky__shm_link_open(const char *path, uint32_t user, sky_time until,
     sky_status status = connect_by(path, user, until, &l->fd);
     if (status == SKY_OK) {
         sky_fork_drop(l->fd); /* else a child keeps what the host lent to this process */
-        status = greet(l, until);
+        status = handshake_host(l, until);
     } else {
         l->fd = -1;
     }

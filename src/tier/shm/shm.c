@@ -27,7 +27,7 @@ static sky__shm *shm_of(sky_tier *tier) {
 /* ---- submit, cancel, release ---- */
 
 /* Drop jobs that are over from the queue, as far as nothing of them is under way. */
-static void purge(sky__shm *t) {
+static void purge_leases(sky__shm *t) {
     sky__shm_job **at = &t->first, *last = NULL;
     while (*at) {
         sky__shm_job *j = *at;
@@ -45,14 +45,14 @@ static void purge(sky__shm *t) {
 
 /* Begin a job: its batch is open, and its frames are on their way. kept: for a wait. With the mutex
  * held, so that batches are queued in the order in which they began. */
-static sky_status begin(sky__shm *t, sky_op op, sky_item *items, size_t item_count,
-                        const sky_call *call, bool kept, sky_batch *out) {
+static sky_status begin_batch(sky__shm *t, sky_op op, sky_item *items, size_t item_count,
+                              const sky_call *call, bool kept, sky_batch *out) {
     sky__shm_job *j = malloc(sizeof *j);
     if (!j)
         return SKY_E_NOMEM;
     *j = (sky__shm_job){.op = op, .call = *call, .count = item_count};
     if (t->job_count >= JOBS_MAX)
-        purge(t);
+        purge_leases(t);
     sky_batches *b = t->tier.batches;
     sky_status status = kept ? sky_batches_open_kept(b, items, item_count, call->deadline_ns, 0,
                                                      &j->batch)
@@ -76,7 +76,7 @@ static sky_status shm_submit(sky_tier *tier, sky_op op, sky_item *items, size_t 
                              const sky_call *call, sky_batch *out) {
     sky__shm *t = shm_of(tier);
     sky_mutex_lock(&t->mutex);
-    sky_status status = begin(t, op, items, item_count, call, false, out);
+    sky_status status = begin_batch(t, op, items, item_count, call, false, out);
     sky_mutex_unlock(&t->mutex);
     return status;
 }
@@ -96,7 +96,7 @@ static void shm_cancelled(sky_tier *tier, sky_batch batch) {
 }
 
 /* The link that a lease is of, or NULL; *what: what its host calls it. */
-static sky__shm_link *give(sky__shm *t, sky_lease lease, uint64_t *what) {
+static sky__shm_link *give_back(sky__shm *t, sky_lease lease, uint64_t *what) {
     sky__shm_link *l = t->link;
     if (l && sky_leases_give(t->leases, lease, l->serial, what) == SKY_OK)
         return l;
@@ -118,7 +118,7 @@ static void shm_release(sky_tier *tier, sky_lease lease) {
     sky__shm_link *over = NULL;
     uint64_t what;
     sky_mutex_lock(&t->mutex);
-    sky__shm_link *l = give(t, lease, &what);
+    sky__shm_link *l = give_back(t, lease, &what);
     if (l)
         l->lease_count--;
     if (l && l == t->link) {
@@ -260,7 +260,7 @@ static sky_time send_late_returns(sky__shm *t) {
     return t->return_at != 0 ? t->return_at : SKY_TIME_NEVER;
 }
 
-static void *body(void *argument) {
+static void *reader_thread(void *argument) {
     sky__shm *t = argument;
     sky_mutex_lock(&t->mutex);
     while (!t->closing) {
@@ -322,7 +322,7 @@ static sky_status shm_run(sky_tier *tier, sky_op op, sky_item *items, size_t ite
     sky_mutex_lock(&t->mutex);
     t->callers++;
     bool reads = start_reading(t); /* before the answer can come */
-    sky_status status = begin(t, op, items, item_count, call, true, &batch);
+    sky_status status = begin_batch(t, op, items, item_count, call, true, &batch);
     while (status == SKY_OK && sky_batches_wait(tier->batches, batch, 1) == SKY_E_DEADLINE) {
         if (reads && t->broken) {
             reads = false;
@@ -371,7 +371,8 @@ static sky_status ask_once(sky__shm *t, sky_shm_question what, sky_time until,
 }
 
 /* The same, again while another question of this client is in the host's way. */
-static sky_status ask(sky__shm *t, sky_shm_question what, sky_time until, sky__shm_question *q) {
+static sky_status ask_host(sky__shm *t, sky_shm_question what, sky_time until,
+                           sky__shm_question *q) {
     const sky_time give_up = sky_now() + BUSY_NS;
     sky_status status;
     while ((status = ask_once(t, what, until, q)) == SKY_E_BUSY && q->fd < 0 &&
@@ -411,7 +412,7 @@ static sky_status shm_list(sky_tier *tier, sky_entry_fn each, void *context) {
     sky__shm *t = shm_of(tier);
     sky__shm_question q;
     uint8_t *text;
-    sky_status status = ask(t, SKY_SHM_LIST, SKY_TIME_NEVER, &q);
+    sky_status status = ask_host(t, SKY_SHM_LIST, SKY_TIME_NEVER, &q);
     if (q.fd < 0)
         return status;
     sky_status read = map_text(&q, &text);
@@ -425,7 +426,7 @@ static sky_status shm_list(sky_tier *tier, sky_entry_fn each, void *context) {
 
 static sky_status shm_verify(sky_tier *tier, sky_verify_report *out) {
     sky__shm_question q;
-    sky_status status = ask(shm_of(tier), SKY_SHM_VERIFY, SKY_TIME_NEVER, &q);
+    sky_status status = ask_host(shm_of(tier), SKY_SHM_VERIFY, SKY_TIME_NEVER, &q);
     out->entries += q.numbers[0];
     out->bytes += q.numbers[1];
     out->corrupt += q.numbers[2];
@@ -445,7 +446,7 @@ static uint64_t shm_put_count(sky_tier *tier) {
 static void shm_stat(sky_tier *tier, sky_tier_stat *out, sky_counts *counts) {
     sky__shm *t = shm_of(tier);
     sky__shm_question q;
-    sky_status status = ask(t, SKY_SHM_STAT, sky_now() + STAT_NS, &q);
+    sky_status status = ask_host(t, SKY_SHM_STAT, sky_now() + STAT_NS, &q);
     sky_local_close(q.fd);
     *out = (sky_tier_stat){.failing = status != SKY_OK};
     snprintf(out->url, sizeof out->url, "%s", t->url);
@@ -500,7 +501,7 @@ static const sky_tier_ops shm_ops = {
     .close = shm_close,
 };
 
-static sky_status start(sky__shm *t, sky_error *why) {
+static sky_status start_reader(sky__shm *t, sky_error *why) {
     sky_status status = sky__shm_place_open(&t->place, sky_now() + CONNECT_NS, &t->link, why);
     if (status != SKY_OK)
         return status;
@@ -510,7 +511,7 @@ static sky_status start(sky__shm *t, sky_error *why) {
         status = sky_batches_create(t->env.clock, &t->tier.batches);
     if (status == SKY_OK)
         status = sky_event_create(&t->event);
-    return status == SKY_OK ? sky_thread_start(&t->thread, "skymem-shm", body, t) : status;
+    return status == SKY_OK ? sky_thread_start(&t->thread, "skymem-shm", reader_thread, t) : status;
 }
 
 sky_status sky_shm_tier_open(const char *url, const sky_tier_env *env, sky_tier **out,
@@ -532,7 +533,7 @@ sky_status sky_shm_tier_open(const char *url, const sky_tier_env *env, sky_tier 
     t->place = place;
     sky_mutex_init(&t->mutex);
     sky_condition_init(&t->changed);
-    status = start(t, &why);
+    status = start_reader(t, &why);
     if (status != SKY_OK) {
         shm_close(&t->tier);
         return sky_fail(error, status == SKY_MISS ? SKY_E_IO : status, "%.200s: %s", url,
