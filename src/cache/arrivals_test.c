@@ -235,8 +235,8 @@ static void what_a_tier_below_memory_has_is_not_waited_for(void **state) {
     world w;
     waiter there, coming, expected;
     open_world_over(&w, &plain);
-    sky_scripted_plant(w.far, sky_fixture_key(1), "seven", 7);
-    sky_scripted_plant(w.far, sky_fixture_key(3), "seven", 7);
+    sky_scripted_plant(w.far, sky_fixture_key(1), "payload", 7);
+    sky_scripted_plant(w.far, sky_fixture_key(3), "payload", 7);
     assert_int_equal(do_one(&w, SKY_OP_ANNOUNCE, 1, 7, 0), SKY_OK);
     assert_int_equal(do_one(&w, SKY_OP_ANNOUNCE, 2, 7, 0), SKY_OK);
     await(&w, &there, 1, SKY_SECONDS(9));
@@ -367,7 +367,7 @@ static void a_tier_that_announces_expects_too(void **state) {
     assert_int_equal(ended(&w, &here), SKY_OK);
     assert_int_equal(here.item.tier, 0);
     assert_int_equal(ended(&w, &there), SKY_PENDING);
-    sky_scripted_plant(w.far, sky_fixture_key(2), "seven", 7);
+    sky_scripted_plant(w.far, sky_fixture_key(2), "payload", 7);
     sky_scripted_hold(w.far, false); /* what is held is answered */
     assert_int_equal(ended(&w, &there), SKY_OK);
     assert_int_equal(there.item.tier, 1);
