@@ -122,7 +122,7 @@ static void gets_and_answers_keep_their_bytes(void **state) {
 }
 
 /* Change one field of an encoded frame: is it refused? */
-static void assert_refused(size_t at, uint32_t value, size_t width) {
+static void assert_refused(size_t at, uint64_t value, size_t width) {
     static uint8_t changed[SKY_PEER_FRAME_BYTES_MAX];
     size_t used = sky_peer_encode(&made, bytes);
     assert_int_equal(sky_peer_decode(bytes, used, &read), SKY_OK);
