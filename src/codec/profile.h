@@ -12,7 +12,7 @@
 #include "codec/rope.h"
 #include "codec/slices.h"
 
-#define SKY_LOSSY_LEVELS 7 /* SKY_LEVEL_8 … SKY_LEVEL_ARCHIVE */
+#define SKY_LOSSY_LEVELS (SKY_LEVEL_COUNT - 1) /* all but SKY_LEVEL_LOSSLESS */
 
 #define SKY_KLT_PANEL 64u
 
