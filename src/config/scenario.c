@@ -400,9 +400,15 @@ static sky_status read_center(reader *r, const sky_yaml_entry *e) {
 }
 
 static sky_status read_strategy(reader *r, const sky_yaml_entry *e) {
-    if (e->list || sky_strategy_parse(e->values[0], &r->out.placement.strategy) != SKY_OK)
-        return refuse_value(r, e, "rotation, hop, rotation-hop or predictive");
-    return SKY_OK;
+    if (!e->list && sky_strategy_parse(e->values[0], &r->out.placement.strategy) == SKY_OK)
+        return SKY_OK;
+    char known[160] = "";
+    for (int i = 0; i < SKY_STRATEGIES; i++) {
+        const char *parted_by = i == 0 ? "" : i + 1 < SKY_STRATEGIES ? ", " : " or ";
+        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", parted_by,
+                 sky_strategy_name((sky_strategy)i));
+    }
+    return refuse_value(r, e, known);
 }
 
 static sky_status read_window(reader *r, const sky_yaml_entry *e) {
