@@ -1,5 +1,5 @@
 /* Encoding and decoding of messages. Every length and every enumeration is checked here, so that
- * nobody behind the decoder meets a value he cannot take. */
+ * what is behind the decoder meets only values that it can take. */
 #include "wire/message.h"
 
 #include <assert.h>
@@ -398,7 +398,7 @@ static bool lost_blocks_ok(const sky_message *m) {
     return true;
 }
 
-static bool take_move_ack(sky_reader *r, sky_message *m) {
+static bool take_row_ack(sky_reader *r, sky_message *m) {
     bool ok = take_time(r, &m->spent_ns);
     uint64_t moved = sky_read_u64(r);
     m->moved = (uint32_t)moved;
@@ -437,7 +437,7 @@ static bool take_body(sky_reader *r, sky_message *m) {
     case SKY_WIRE_PURGE:
         return take_purge(r, m);
     case SKY_WIRE_ROW_ACK:
-        return take_move_ack(r, m);
+        return take_row_ack(r, m);
     case SKY_WIRE_STAT_REPLY:
         for (int i = 0; i < SKY_STAT_COUNT; i++)
             m->stat[i] = sky_read_u64(r);

@@ -470,9 +470,9 @@ static void heads_come_back(void **state) {
 /* `message_test print` writes the golden accepts: for when the format gets a new version. */
 static int print_samples(void) {
     static const char *const names[] = {
-        "",          "set",      "set-ack", "get",        "chunk",       "miss",  "has",
-        "has-reply", "drop",     "pin",     "migrate",    "migrate-ack", "purge", "gone",
-        "move",      "move-ack", "stat",    "stat-reply", "copies",      "mend",  "set-if"};
+        "",          "set",     "set-ack", "get",        "chunk",       "miss",  "has",
+        "has-reply", "drop",    "pin",     "migrate",    "migrate-ack", "purge", "gone",
+        "move",      "row-ack", "stat",    "stat-reply", "copies",      "mend",  "set-if"};
     for (int type = SKY_WIRE_SET; type < SKY_WIRE_TYPE_END; type++) {
         sky_message in = sample((sky_wire_type)type);
         size_t bytes = encode(&in);
