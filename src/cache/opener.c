@@ -17,15 +17,16 @@ typedef struct {
 } opener;
 
 static sky_mutex mutex = SKY_MUTEX_INIT;
+/* A scheme of this library is a row here, and a name in `is_built_in` (tier/driver/registry.c).
+ * sky__opener_set fills the rows without a scheme. */
 static opener openers[SKY_OPENERS_MAX] = {{"mem", sky_memory_tier_open},
                                           {"disk", sky_disk_tier_open},
                                           {"shm", sky_shm_tier_open},
                                           {"skymem", sky_peer_tier_open}};
-static size_t opener_count = 4;
 
 /* With the mutex held. */
 static opener *find_opener(const char *scheme, size_t bytes) {
-    for (size_t i = 0; i < opener_count; i++)
+    for (size_t i = 0; i < SKY_OPENERS_MAX && openers[i].scheme; i++)
         if (strlen(openers[i].scheme) == bytes && memcmp(openers[i].scheme, scheme, bytes) == 0)
             return &openers[i];
     return NULL;
@@ -36,8 +37,8 @@ sky_status sky__opener_set(const char *scheme, sky_tier_opener opens, uint32_t v
         return SKY_E_UNSUPPORTED;
     sky_mutex_lock(&mutex);
     opener *o = find_opener(scheme, strlen(scheme));
-    if (!o && opener_count < SKY_OPENERS_MAX)
-        o = &openers[opener_count++];
+    for (size_t i = 0; !o && i < SKY_OPENERS_MAX; i++)
+        o = openers[i].scheme ? NULL : &openers[i];
     if (o)
         *o = (opener){scheme, opens};
     sky_mutex_unlock(&mutex);
