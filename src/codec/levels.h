@@ -1,7 +1,8 @@
 /* The levels: name, bits an element of f16 rows with a profile, and mean KL divergence, as measured
  * on Gemma 3 270M (docs/codec-evidence.md says how). Another model's bits are close, its losses are
  * its own. Last the step where no calibration says better, as a fraction of the rms about the mean.
- * In the order of sky_level. */
+ * In the order of sky_level, whose numbers and names are in skymem/codec.h. What a calibration
+ * aims at is target_bits of cmd/skymem/calibrate_steps.c. */
 #ifndef SKY_CODEC_LEVELS_H
 #define SKY_CODEC_LEVELS_H
 

@@ -1,6 +1,7 @@
 /* Scenario files: a table says for each key its kind, its range and where it goes; what does not
  * fit a table (shells, pairs, dates) has a function; what concerns several keys is checked at the
- * end (scenario_check.c).
+ * end (scenario_check.c). A new key is a row of `fields`, a member of sky_scenario, its default in
+ * set_defaults, and a row of docs/formats/scenario.md.
  *
  * Surprises: numbers are read in the C locale whatever the program set, and `inf`, `nan` and hex
  * are no numbers here. `placement` is resolved and `center` checked when all keys are known. */

@@ -14,6 +14,9 @@
  * so of all its ancestors: insert, match, touch, the unpin that frees it, having a block hung below
  * it, and losing a pinned one.
  *
+ * Eviction: which block goes next is decided here alone, by sky_index_victim and the use ring of
+ * index.c. Memory, disk and sky evict what it names.
+ *
  * Caveats: not thread-safe, the owner locks. It keeps the first 16 of a key's 32 bytes: the holder
  * of the payload compares all 32 before use. At most 64 bytes a block, all taken at creation. */
 #ifndef SKY_INDEX_INDEX_H

@@ -31,6 +31,9 @@
 #define SKY_WIRE_CHUNKS_MAX     16777215u /* of a block */
 #define SKY_WIRE_BYTES_MAX      33004     /* all three */
 
+/* A new type is also a row of `types`, a case of put_body and one of take_body in message.c, and a
+ * row of docs/formats/wire.md. A satellite takes it in sky_node_input; a ground asks by a client of
+ * the scheduler (ground/scheduler.h). */
 typedef enum {
     SKY_WIRE_SET = 1, /* ground → satellite: store this chunk */
     SKY_WIRE_SET_ACK, /* what came of it */
