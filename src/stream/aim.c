@@ -58,7 +58,7 @@ static lack lack_of(const sky_pacer *p, uint32_t segment) {
     return l;
 }
 
-static void add(uint64_t bytes, double *sum, uint32_t *impossible) {
+static void add_bytes(uint64_t bytes, double *sum, uint32_t *impossible) {
     if (bytes == IMPOSSIBLE)
         (*impossible)++;
     else
@@ -80,7 +80,7 @@ uint32_t sky__aim_longest(const sky_pacer *p, double bytes) {
         if (l.lead == IMPOSSIBLE)
             break;
         lead += (double)l.lead;
-        add(l.rest, &rest, &impossible);
+        add_bytes(l.rest, &rest, &impossible);
         if (i >= p->options.window)
             take_away(lack_of(p, i - p->options.window).rest, &rest, &impossible);
         if (impossible == 0 && lead + rest <= bytes)

@@ -59,7 +59,7 @@ static uint32_t form_at(const sky_pacer *p, uint32_t i, double price, double rat
     return best;
 }
 
-static bool eligible(const sky_pacer *p, uint32_t i, bool better) {
+static bool is_eligible(const sky_pacer *p, uint32_t i, bool better) {
     return better ? i < p->aim && sky__pacer_present(p, i) && !p->state[i].computed &&
                         p->state[i].flights == 0
                   : is_missing(p, i);
@@ -68,8 +68,8 @@ static bool eligible(const sky_pacer *p, uint32_t i, bool better) {
 static double total_ns(const sky_pacer *p, uint32_t first, double price, double rate, bool better) {
     double total = 0;
     for (uint32_t i = first; i < p->count; i++) {
-        uint32_t f = eligible(p, i, better) ? form_at(p, i, price, rate, better)
-                                            : SKY_PACER_FORM_NONE;
+        uint32_t f = is_eligible(p, i, better) ? form_at(p, i, price, rate, better)
+                                               : SKY_PACER_FORM_NONE;
         if (f != SKY_PACER_FORM_NONE)
             total += form_ns(p, i, f, better ? 0 : p->state[i].held, rate);
     }
@@ -131,7 +131,7 @@ static bool best_better(const sky_pacer *p, double at, double most_ns, double ra
                         uint32_t *segment, uint32_t *form) {
     double most = 0;
     for (uint32_t i = 0; i < p->count; i++) {
-        uint32_t f = eligible(p, i, true) ? form_at(p, i, at, rate, true) : SKY_PACER_FORM_NONE;
+        uint32_t f = is_eligible(p, i, true) ? form_at(p, i, at, rate, true) : SKY_PACER_FORM_NONE;
         if (f == SKY_PACER_FORM_NONE || form_ns(p, i, f, 0, rate) > most_ns)
             continue;
         double gain = sky__pacer_held_loss(p, i) - p->segments[i].forms[f].loss;

@@ -39,7 +39,7 @@ double sky_link_reserve(const sky_link *link) {
     return fmin(link->reserve, 1 - worst);
 }
 
-static void blend(double *mean, double *deviation, double sample, double weight) {
+static void blend_sample(double *mean, double *deviation, double sample, double weight) {
     *deviation += weight * (fabs(sample - *mean) - *deviation);
     *mean += weight * (sample - *mean);
 }
@@ -56,8 +56,8 @@ static void blend_rate(sky_link *link, sky_pacer_source *source, sky_time now, u
     if (elapsed < WINDOW_NS || source->window_bytes == 0)
         return;
     double weight = (double)elapsed / (double)(elapsed + MEMORY_NS);
-    blend(&link->rate, &link->deviation, (double)source->window_bytes / (double)elapsed * 1e9,
-          fmin(weight, WEIGHT_MAX));
+    blend_sample(&link->rate, &link->deviation,
+                 (double)source->window_bytes / (double)elapsed * 1e9, fmin(weight, WEIGHT_MAX));
     source->window_at = now;
     source->window_bytes = 0;
 }
@@ -65,7 +65,7 @@ static void blend_rate(sky_link *link, sky_pacer_source *source, sky_time now, u
 /* A straggler says little about the usual delay, so it counts as four deviations at most. */
 static void blend_delay(sky_link *link, double delay_ns) {
     double most = 2 * link->delay_ns + 4 * link->delay_deviation + 1e6;
-    blend(&link->delay_ns, &link->delay_deviation, fmin(delay_ns, most), 0.125);
+    blend_sample(&link->delay_ns, &link->delay_deviation, fmin(delay_ns, most), 0.125);
 }
 
 /* ---- a link that nothing is known of ---- */

@@ -5,7 +5,7 @@
  *   then what the engine would reach in time      when the link is there sooner
  *
  * All three are planned anew for every request, so that a change of the link shows in the next one;
- * shrink() looks at those under way. */
+ * cut_requests() looks at those under way. */
 #include "stream/state.h"
 
 #include <math.h>
@@ -81,7 +81,7 @@ static uint32_t first_missing(const sky_pacer *p) {
 }
 
 /* Segments of the longest prefix that is there. */
-static uint32_t leading(const sky_pacer *p) {
+static uint32_t leading_segments(const sky_pacer *p) {
     return p->options.window > 0 ? sky__aim_longest(p, 0) : first_missing(p);
 }
 
@@ -255,7 +255,7 @@ static double delay_ns(const sky_pacer *p) {
 }
 
 /* When these bytes, asked for now, would be usable. */
-static double arrival(const sky_pacer *p, sky_time now, uint64_t more) {
+static double usable_at(const sky_pacer *p, sky_time now, uint64_t more) {
     double owed = (double)(sky__flight_owed(p, SKY_PACER_SOURCES_MAX) + more);
     return (double)now + delay_ns(p) + owed / sky__pacer_rate(p) * 1e9 + (double)p->decoding_ns;
 }
@@ -295,7 +295,7 @@ static double links_bring(const sky_pacer *p, sky_time now) {
         if (!sky__pacer_present(p, i) && !sky__choose_any(p, i))
             return INFINITY;
     double rate = sky__pacer_rate(p), flows = rate_in_pause(p, now);
-    double at = arrival(p, now, 0) + unasked_ns(p, rate);
+    double at = usable_at(p, now, 0) + unasked_ns(p, rate);
     if (flows > 0 && unasked_ns(p, flows) <= 0) {
         double owed = (double)sky__flight_owed(p, SKY_PACER_SOURCES_MAX);
         at = fmin(at, (double)now + owed / flows * 1e9 + (double)p->decoding_ns);
@@ -381,8 +381,8 @@ static bool compute_next(sky_pacer *p, sky_time now, sky_pace *out) {
 
 /* ---- requests ---- */
 
-static bool get(sky_pacer *p, sky_time now, uint32_t segment, uint32_t form, uint32_t source,
-                sky_pace *out) {
+static bool request_segment(sky_pacer *p, sky_time now, uint32_t segment, uint32_t form,
+                            uint32_t source, sky_pace *out) {
     const sky_pacer_flight *f = sky__flight_add(p, now, segment, form, source);
     *out = (sky_pace){.kind = SKY_PACE_GET,
                       .request = f->request,
@@ -434,8 +434,8 @@ static bool choose_sooner(const sky_pacer *p, sky_time now, uint32_t *segment, u
     if (!sky__choose_missing(p, 0, p->count, can_compute(p, 0), any ? 0 : INFINITY, rate, segment,
                              form))
         return false;
-    double at = arrival(p, now,
-                        sky__pacer_slice_bytes(p, *segment, *form, p->state[*segment].held));
+    double at = usable_at(p, now,
+                          sky__pacer_slice_bytes(p, *segment, *form, p->state[*segment].held));
     return engine_reach(p, now, at) <= *segment;
 }
 
@@ -475,7 +475,7 @@ static bool request_next(sky_pacer *p, sky_time now, sky_pace *out) {
         return false;
     }
     uint64_t bytes = sky__pacer_slice_bytes(p, segment, form, p->state[segment].held);
-    return get(p, now, segment, form, sky__flight_source(p, segment, form, bytes), out);
+    return request_segment(p, now, segment, form, sky__flight_source(p, segment, form, bytes), out);
 }
 
 /* Time the smallest form of the rest of this flight would save, less what asking anew costs. */
@@ -492,7 +492,7 @@ static double saving_ns(const sky_pacer *p, const sky_pacer_flight *f, double ra
 }
 
 /* Too little time for what is under way and the least of what is not: ask for less. */
-static void shrink(sky_pacer *p, sky_time now) {
+static void cut_requests(sky_pacer *p, sky_time now) {
     if (!p->options.deadline_ns || p->flight_count == 0)
         return;
     double rate = sky__pacer_rate(p), most = 0;
@@ -531,7 +531,7 @@ static bool hedge_next(sky_pacer *p, sky_time now, sky_pace *out) {
                 continue;
             f->hedged = true;
             p->hedged++;
-            get(p, now, f->segment, f->form, s, out);
+            request_segment(p, now, f->segment, f->form, s, out);
             sky__flight_find(p, out->request)->hedged = true;
             return true;
         }
@@ -541,8 +541,8 @@ static bool hedge_next(sky_pacer *p, sky_time now, sky_pace *out) {
 
 /* ---- events ---- */
 
-static void settle(sky_pacer *p, sky_time now) {
-    if (p->complete_ns == SKY_TIME_NEVER && leading(p) == p->count)
+static void note_complete(sky_pacer *p, sky_time now) {
+    if (p->complete_ns == SKY_TIME_NEVER && leading_segments(p) == p->count)
         p->complete_ns = now;
 }
 
@@ -562,7 +562,7 @@ static void drop_useless(sky_pacer *p, sky_time now, uint32_t segment) {
 }
 
 /* Slices of the flight up to `count` are there. */
-static void hold(sky_pacer *p, sky_pacer_flight *f, uint32_t count) {
+static void hold_slices(sky_pacer *p, sky_pacer_flight *f, uint32_t count) {
     sky_pacer_segment *s = &p->state[f->segment];
     for (uint32_t k = f->slices_done; k < count && f->slice + k < f->slice_end; k++) {
         uint8_t *form = &s->forms[f->slice + k];
@@ -591,7 +591,8 @@ void sky_pacer_arrived(sky_pacer *p, sky_time now, uint32_t request, uint64_t by
         return;
     take_bytes(p, now, f, bytes < f->bytes ? bytes : f->bytes);
     uint32_t asked = f->slice_end - f->slice;
-    hold(p, f, slices < asked ? slices : asked - 1); /* the last one is there when it finishes */
+    hold_slices(p, f,
+                slices < asked ? slices : asked - 1); /* the last one is there when it finishes */
 }
 
 void sky_pacer_finished(sky_pacer *p, sky_time now, uint32_t request, sky_status status) {
@@ -601,13 +602,13 @@ void sky_pacer_finished(sky_pacer *p, sky_time now, uint32_t request, sky_status
     uint32_t segment = f->segment;
     if (status == SKY_OK) {
         take_bytes(p, now, f, f->bytes);
-        hold(p, f, p->options.slices);
+        hold_slices(p, f, p->options.slices);
     } else {
         p->state[segment].gone[f->source] |= (uint16_t)(1u << f->form);
     }
     sky__flight_drop(p, now, f, false);
     drop_useless(p, now, segment);
-    settle(p, now);
+    note_complete(p, now);
 }
 
 void sky_pacer_computed(sky_pacer *p, sky_time now, bool ok) {
@@ -624,7 +625,7 @@ void sky_pacer_computed(sky_pacer *p, sky_time now, bool ok) {
         p->state[i].computed = true;
         drop_useless(p, now, i);
     }
-    settle(p, now);
+    note_complete(p, now);
 }
 
 /* ---- what to do ---- */
@@ -642,7 +643,7 @@ static bool late_by_choice(const sky_pacer *p) {
     return p->complete_ns == SKY_TIME_NEVER && p->bytes >= least;
 }
 
-static void end(sky_pacer *p, sky_time now) {
+static void end_load(sky_pacer *p, sky_time now) {
     for (uint32_t i = 0; i < SKY_PACER_FLIGHTS_MAX; i++)
         if (p->flights[i].request != 0)
             sky__flight_drop(p, now, &p->flights[i], true);
@@ -679,15 +680,15 @@ bool sky_pacer_next(sky_pacer *p, sky_time now, sky_pace *out) {
     if (!p->ending && p->options.window > 0)
         sky__aim(p, now, trusted_until(p, now) - (double)now - delay_ns(p));
     if (!p->ending && is_over(p, now))
-        end(p, now);
+        end_load(p, now);
     if (!p->ending) {
         join_engine(p, now);
-        shrink(p, now);
+        cut_requests(p, now);
         if (p->cancel_count == 0 &&
             (compute_next(p, now, out) || hedge_next(p, now, out) || request_next(p, now, out)))
             return true;
         if (p->cancel_count == 0 && p->flight_count == 0 && !p->computing)
-            end(p, now); /* neither a source nor the engine has more to give in time */
+            end_load(p, now); /* neither a source nor the engine has more to give in time */
     }
     if (tell_cancel(p, out))
         return true;
@@ -717,7 +718,7 @@ static uint64_t useful_bytes(const sky_pacer *p, uint32_t segment) {
 }
 
 void sky_pacer_report_get(const sky_pacer *p, sky_pacer_report *out) {
-    sky_pacer_report r = {.leading = leading(p),
+    sky_pacer_report r = {.leading = leading_segments(p),
                           .bytes = p->bytes,
                           .given_up = p->given_up,
                           .hedged = p->hedged,

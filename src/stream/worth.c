@@ -39,7 +39,7 @@ static double loading_compute_ms(const sky_worth_question *q) {
 
 /* With overlap the manager's planner says it, over this link. Where that takes for ever, or there
  * is next to nothing to load, the sooner of the two is taken alone. */
-static void meet(const sky_worth_question *q, sky_worth_level *l) {
+static void rehearse_meeting(const sky_worth_question *q, sky_worth_level *l) {
     const sky__rehearsal load = {.tokens = q->tokens,
                                  .bytes = l->bytes,
                                  .bytes_per_s = q->bandwidth / 8,
@@ -63,7 +63,7 @@ static void judge_level(const sky_worth_question *q, const sky_level_cost *cost,
                         sky_worth_level *l) {
     l->bytes = q->tokens * q->bytes_per_token * cost->bits / 16;
     l->load_ms = q->rtt_ms + l->bytes * 8 / q->bandwidth * 1e3;
-    meet(q, l);
+    rehearse_meeting(q, l);
     double loaded = 1 - l->computed_tokens / q->tokens;
     double kept = l->bytes / GIB * q->storage_price * q->keep_hours / MONTH_HOURS;
     double once = engine_price(q, l->computed_tokens * loading_compute_ms(q)) +
@@ -86,8 +86,8 @@ static bool level_finite(const sky_worth_level *l) {
 }
 
 /* With a deadline the best that keeps it; without, the soonest. */
-static bool better(const sky_worth_question *q, const sky_worth_level *a,
-                   const sky_worth_level *than) {
+static bool is_better_level(const sky_worth_question *q, const sky_worth_level *a,
+                            const sky_worth_level *than) {
     if (a->in_time != than->in_time)
         return a->in_time;
     if (q->deadline_ms > 0 && a->in_time)
@@ -95,7 +95,7 @@ static bool better(const sky_worth_question *q, const sky_worth_level *a,
     return a->first_token_ms < than->first_token_ms;
 }
 
-static const char *reason(const sky_worth *w, bool acceptable, bool faster) {
+static const char *reason_for(const sky_worth *w, bool acceptable, bool faster) {
     if (w->store && !w->levels[w->level].in_time)
         return "it answers sooner and costs less than computing, but not by the deadline";
     if (w->store)
@@ -124,12 +124,12 @@ sky_status sky_worth_judge(const sky_worth_question *question, sky_worth *out) {
         acceptable |= l->acceptable;
         faster |= l->acceptable && l->faster;
         bool pays = l->acceptable && l->faster && l->cheaper;
-        if (pays && (!w.store || better(q, l, &w.levels[w.level]))) {
+        if (pays && (!w.store || is_better_level(q, l, &w.levels[w.level]))) {
             w.store = true;
             w.level = i;
         }
     }
-    w.why = reason(&w, acceptable, faster);
+    w.why = reason_for(&w, acceptable, faster);
     *out = w;
     return SKY_OK;
 }
