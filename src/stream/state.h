@@ -1,8 +1,9 @@
 /* Inside the planner of planner.h.
  *
- *   stream.c         what to do next; events          choose.c   which form the time allows
- *   link.c    rates and their spread           flight.c   requests under way
- *   aim.c     how long a prefix, with a window
+ *   stream.c    what to do next; events       choose.c            which form the time allows
+ *   link.c      rates and their spread        flight.c            requests under way
+ *   aim.c       how long a prefix, with a     stream_segments.c   what is there of a segment:
+ *               window                                            all of them call it
  *
  * Invariants: a slice's form only gets better; a flight's slices are [slice, slice_end); a
  * segment has at most one flight a source; `computed` segments have no flights; those from `aim`
@@ -102,7 +103,7 @@ struct sky_pacer {
     sky_pacer_segment state[]; /* [count] */
 };
 
-/* stream.c */
+/* stream_segments.c */
 bool sky__pacer_present(const sky_pacer *p, uint32_t segment);
 bool sky__pacer_offered(const sky_pacer *p, uint32_t segment, uint32_t form);
 double sky__pacer_held_loss(const sky_pacer *p, uint32_t segment);
