@@ -47,7 +47,7 @@ sky_status sky__chores_start(sky__host *h) {
                             : status;
 }
 
-static void free_all(sky__chore *c) {
+void sky__chores_free(sky__chore *c) {
     while (c) {
         sky__chore *next = c->next;
         free(c->text);
@@ -62,8 +62,8 @@ void sky__chores_end(sky__host *h) {
     sky_condition_broadcast(&h->changed);
     sky_mutex_unlock(&h->mutex);
     sky_thread_join(&h->thread);
-    free_all(h->waiting);
-    free_all(h->finished);
+    sky__chores_free(h->waiting);
+    sky__chores_free(h->finished);
     if (h->chores_event >= 0)
         sky_event_close(h->chores_event);
     sky_condition_deinit(&h->changed);
@@ -109,21 +109,11 @@ void sky__chores_forget(sky__host *h, sky__client *client) {
     sky_mutex_unlock(&h->mutex);
 }
 
-void sky__chores_answer(sky__host *h) {
+sky__chore *sky__chores_take(sky__host *h) {
     sky_mutex_lock(&h->mutex);
     sky_event_clear(h->chores_event);
     sky__chore *done = h->finished;
     h->finished = NULL;
     sky_mutex_unlock(&h->mutex);
-    for (sky__chore *c = done; c; c = c->next) {
-        c->tenant->chores--;
-        for (size_t i = 0; i < SKY_HOST_CLIENTS_MAX; i++) {
-            sky__client *client = &h->clients[i];
-            if (client->fd < 0 || client->number != c->client)
-                continue;
-            client->asking = false;
-            sky__client_tell(h, client, c);
-        }
-    }
-    free_all(done);
+    return done;
 }

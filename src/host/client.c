@@ -347,7 +347,8 @@ static void take_release(sky__host *h, sky__client *c, const sky_shm_frame *f) {
     }
 }
 
-void sky__client_tell(sky__host *h, sky__client *c, const sky__chore *told) {
+/* Answer with numbers and bytes, if there are any. */
+static void tell_client(sky__host *h, sky__client *c, const sky__chore *told) {
     int fd = -1;
     sky_shm_frame frame = {
         .kind = SKY_SHM_TOLD, .id = told->id, .question = told->question, .told = told->status};
@@ -360,6 +361,21 @@ void sky__client_tell(sky__host *h, sky__client *c, const sky__chore *told) {
     }
     sky__client_send(h, c, &frame, fd);
     sky_local_close(fd);
+}
+
+void sky__clients_answer(sky__host *h) {
+    sky__chore *done = sky__chores_take(h);
+    for (sky__chore *c = done; c; c = c->next) {
+        c->tenant->chores--;
+        for (size_t i = 0; i < SKY_HOST_CLIENTS_MAX; i++) {
+            sky__client *client = &h->clients[i];
+            if (client->fd < 0 || client->number != c->client)
+                continue;
+            client->asking = false;
+            tell_client(h, client, c);
+        }
+    }
+    sky__chores_free(done);
 }
 
 static void tell_at_once(sky__host *h, sky__client *c, const sky_shm_frame *f) {
@@ -382,7 +398,7 @@ static void tell_at_once(sky__host *h, sky__client *c, const sky_shm_frame *f) {
     } else {
         told.status = SKY_E_UNSUPPORTED;
     }
-    sky__client_tell(h, c, &told);
+    tell_client(h, c, &told);
     free(text);
 }
 
@@ -392,7 +408,7 @@ static void take_ask(sky__host *h, sky__client *c, const sky_shm_frame *f) {
         tell_at_once(h, c, f);
     } else if (c->asking || c->listed || f->question == SKY_SHM_TEXT || !sky__chore_add(h, c, f)) {
         const sky__chore busy = {.id = f->id, .question = f->question, .status = SKY_E_BUSY};
-        sky__client_tell(h, c, &busy);
+        tell_client(h, c, &busy);
     } else {
         c->asking = true;
     }

@@ -228,7 +228,7 @@ static void serve_caches(sky__host *h, const waits *w) {
         if (w->ready[CACHES + i])
             finish_runs(h, h->tenants[i]);
     if (w->ready[CHORES])
-        sky__chores_answer(h);
+        sky__clients_answer(h);
     start_stalled(h);
 }
 

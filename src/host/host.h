@@ -168,8 +168,8 @@ void sky__client_serve(sky__host *h, sky__client *c);
 bool sky__host_may_log(sky__host *h);
 /* Send a frame, with a descriptor (-1: none), which stays the caller's, now or when it reads. */
 void sky__client_send(sky__host *h, sky__client *c, const sky_shm_frame *frame, int passed);
-/* Answer with numbers and bytes, if there are any. */
-void sky__client_tell(sky__host *h, sky__client *c, const sky__chore *told);
+/* Answer what is finished. */
+void sky__clients_answer(sky__host *h);
 /* A run is over: answer it and free it. */
 void sky__run_end(sky__host *h, sky__run *run);
 /* Hand a run to the cache; it may be over then. */
@@ -187,9 +187,11 @@ void sky__chores_end(sky__host *h);
 void sky__chores_cancel(sky__host *h);
 /* False: there is no memory. */
 bool sky__chore_add(sky__host *h, sky__client *c, const sky_shm_frame *ask);
-/* Answer what is finished. */
 /* This client goes: what it asked for is not begun any more. */
 void sky__chores_forget(sky__host *h, sky__client *c);
-void sky__chores_answer(sky__host *h);
+/* What is finished; it is the caller's. */
+sky__chore *sky__chores_take(sky__host *h);
+/* A list of them. */
+void sky__chores_free(sky__chore *chores);
 
 #endif
