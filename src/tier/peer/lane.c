@@ -148,13 +148,6 @@ static sky_status be_welcomed(sky__peer_lane *l, sky_time until) {
     return status;
 }
 
-void sky__peer_note_round_trip(sky__peer_lane *l, sky_time took) {
-    sky__peer_host *h = l->host;
-    sky_mutex_lock(&l->peer->mutex);
-    h->round_trip_ns = sky_peer_round_trip(h->round_trip_ns, (uint64_t)took);
-    sky_mutex_unlock(&l->peer->mutex);
-}
-
 sky_status sky__peer_lane_connect(sky__peer_lane *l, sky_time until) {
     const sky__peer *p = l->peer;
     sky_peer_secrets secrets = {0};

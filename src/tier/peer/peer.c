@@ -20,10 +20,6 @@ static sky__peer *peer_of(sky_tier *tier) {
 
 /* ---- submit, cancel ---- */
 
-uint32_t sky__peer_lane_of(const sky__peer *p, const sky_key *key) {
-    return key->bytes[SKY_KEY_BYTES - 1] % p->lane_count; /* keys are hashes */
-}
-
 static void free_jobs(sky__peer_job **jobs, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
         free(jobs[i]);
@@ -48,13 +44,6 @@ static bool make_jobs(const sky__peer *p, sky_op op, const sky_item *items, size
         j->index[j->count++] = (uint32_t)i;
     }
     return true;
-}
-
-void sky__peer_queue(sky__peer_lane *l, sky__peer_job *j) {
-    *(l->first ? &l->last->next : &l->first) = j;
-    l->last = j;
-    l->peer->job_count++;
-    sky_event_raise(l->event);
 }
 
 static sky_status peer_submit(sky_tier *tier, sky_op op, sky_item *items, size_t item_count,

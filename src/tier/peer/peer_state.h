@@ -5,6 +5,7 @@
  *   set.c     operations over several hosts
  *   lane.c    one connection: its thread, connecting
  *   job.c     jobs to frames, and answers to items
+ *   queue.c   what waits for a lane: all of them call it
  *
  *   a tier ──► hosts (one, or those of a file) ──► lanes of each ──► jobs */
 #ifndef SKY_TIER_PEER_PEER_STATE_H
@@ -164,13 +165,13 @@ void *sky__peer_lane_body(void *lane);
 /* Connect now, on the caller's thread, before the lane's own thread runs. Errors: as of the tier's
  * open */
 sky_status sky__peer_lane_connect(sky__peer_lane *l, sky_time until);
-void sky__peer_note_round_trip(sky__peer_lane *l, sky_time took);
 
-/* ---- peer.c ---- */
+/* ---- queue.c ---- */
 
 /* With the mutex held. */
 void sky__peer_queue(sky__peer_lane *l, sky__peer_job *j);
 uint32_t sky__peer_lane_of(const sky__peer *p, const sky_key *key);
+void sky__peer_note_round_trip(sky__peer_lane *l, sky_time took);
 
 /* ---- set.c ---- */
 
