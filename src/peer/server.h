@@ -1,8 +1,9 @@
 /* The inside of a server of other hosts (skymem/peer.h).
  *
- *   server.c       listens, accepts, counts; a thread for each connection
+ *   server.c       listens, accepts; a thread for each connection
  *   connection.c   one connection: greeting, its loop
  *   runs.c         its runs: from frames to the cache, and answers back
+ *   shared.c       what all have: counts, lines for the log, memory for puts
  *
  * A connection shares nothing with others but counts and the cache, so that none waits for another.
  * What breaks the protocol ends its connection: its runs are cancelled, its leases released. */
@@ -116,7 +117,7 @@ void *sky__peer_connection_body(void *connection);
  *         why if it is to blame */
 sky_status sky__peer_step(sky__peer_connection *c, bool *unsent);
 
-/* ---- server.c ---- */
+/* ---- shared.c ---- */
 
 /* It has shown a key, or is plain where that is taken. */
 void sky__peer_note_greeted(sky__peer_connection *c);
