@@ -246,7 +246,7 @@ void sky_fabric_close(sky_fabric_end *e) {
     struct fid *objects[] = {e->ep ? &e->ep->fid : NULL, e->mr ? &e->mr->fid : NULL,
                              e->cq ? &e->cq->fid : NULL, e->pep ? &e->pep->fid : NULL,
                              e->eq ? &e->eq->fid : NULL, e->domain ? &e->domain->fid : NULL};
-    for (size_t i = 0; i < sizeof objects / sizeof *objects; i++)
+    for (size_t i = 0; i < sizeof objects / sizeof objects[0]; i++)
         if (objects[i])
             (void)fi_close(objects[i]);
     leave_net(e->net);
