@@ -33,15 +33,15 @@ typedef struct {
     uint64_t a, b, c, d;
 } sip;
 
-static uint64_t rotate(uint64_t x, int by) {
+static uint64_t rotate_left(uint64_t x, int by) {
     return x << by | x >> (64 - by);
 }
 
 static void sip_round(sip *s) {
-    s->a += s->b, s->b = rotate(s->b, 13) ^ s->a, s->a = rotate(s->a, 32);
-    s->c += s->d, s->d = rotate(s->d, 16) ^ s->c;
-    s->a += s->d, s->d = rotate(s->d, 21) ^ s->a;
-    s->c += s->b, s->b = rotate(s->b, 17) ^ s->c, s->c = rotate(s->c, 32);
+    s->a += s->b, s->b = rotate_left(s->b, 13) ^ s->a, s->a = rotate_left(s->a, 32);
+    s->c += s->d, s->d = rotate_left(s->d, 16) ^ s->c;
+    s->a += s->d, s->d = rotate_left(s->d, 21) ^ s->a;
+    s->c += s->b, s->b = rotate_left(s->b, 17) ^ s->c, s->c = rotate_left(s->c, 32);
 }
 
 static void sip_add(sip *s, uint64_t word) {
