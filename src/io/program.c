@@ -82,7 +82,7 @@ static int start_program(const char *path, const char *const *argv, int said, pi
 }
 
 /* What it says, until it closes the pipe or is late. */
-static void hear(int fd, sky_time until, char *said, size_t room) {
+static void hear_program(int fd, sky_time until, char *said, size_t room) {
     char data[512];
     size_t bytes = 0;
     ssize_t got;
@@ -132,7 +132,7 @@ sky_status sky_program_run(const char *const *argv, sky_time until, char *said, 
     int why = start_program(find_program(argv[0], place, sizeof place), argv, ends[1], &pid);
     close(ends[1]);
     if (why == 0)
-        hear(ends[0], until, said, said_bytes);
+        hear_program(ends[0], until, said, said_bytes);
     close(ends[0]);
     if (why != 0)
         return why == ENOENT ? SKY_MISS : SKY_E_IO;

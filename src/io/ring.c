@@ -182,7 +182,7 @@ void sky_ring_kick(sky_ring *r) {
 
 /* ---- messages ---- */
 
-static uint32_t padded(size_t bytes) {
+static uint32_t padded_bytes(size_t bytes) {
     return ((uint32_t)bytes + WORD_BYTES + ALIGN - 1) / ALIGN * ALIGN;
 }
 
@@ -217,21 +217,21 @@ static sky_status find_room(sky_ring *r, uint32_t bytes) {
 sky_status sky_ring_send(sky_ring *r, const void *data, size_t bytes, int passed) {
     assert(bytes > 0 && bytes <= SKY_RING_MESSAGE_BYTES);
     uint32_t word = (uint32_t)bytes | (passed >= 0 ? WITH_DESCRIPTOR : 0);
-    sky_status status = find_room(r, padded(bytes));
+    sky_status status = find_room(r, padded_bytes(bytes));
     if (status == SKY_OK && passed >= 0) /* before the message, so that who reads that finds it */
         status = sky_local_send(r->socket, "", 1, passed);
     if (status != SKY_OK)
         return status == SKY_E_BUSY && !r->blocked ? SKY_E_FULL : status;
     copy_in(r->out_bytes, r->tail, &word, sizeof word);
     copy_in(r->out_bytes, r->tail + WORD_BYTES, data, bytes);
-    r->tail += padded(bytes);
+    r->tail += padded_bytes(bytes);
     atomic_store(&r->out->tail, r->tail);
     ring_wake_peer(r);
     return SKY_OK;
 }
 
 /* Take up to `max` messages of the socket, or until one brings a descriptor, if that is sought. */
-static sky_status hear(sky_ring *r, uint32_t max, bool sought) {
+static sky_status hear_wakeups(sky_ring *r, uint32_t max, bool sought) {
     for (uint32_t n = 0; n < max && !(sought && r->held_count > 0); n++) {
         uint8_t byte;
         size_t bytes;
@@ -251,12 +251,12 @@ static sky_status hear(sky_ring *r, uint32_t max, bool sought) {
 }
 
 sky_status sky_ring_hear(sky_ring *r) {
-    return hear(r, HEARD_MAX, false);
+    return hear_wakeups(r, HEARD_MAX, false);
 }
 
 /* The descriptor of the message that was just read. Errors: SKY_E_IO, SKY_E_CORRUPT */
 static sky_status take_descriptor(sky_ring *r, int *passed) {
-    sky_status status = hear(r, SOUGHT_MAX, true);
+    sky_status status = hear_wakeups(r, SOUGHT_MAX, true);
     if (r->held_count == 0)
         return status == SKY_OK ? SKY_E_CORRUPT : status;
     *passed = r->held[0];
@@ -273,7 +273,8 @@ sky_status sky_ring_receive(sky_ring *r, void *data, size_t bytes_max, size_t *b
         return SKY_E_CORRUPT;
     copy_out(r->in_bytes, r->head, &word, sizeof word);
     uint32_t size = word & ~WITH_DESCRIPTOR;
-    if (size == 0 || size > SKY_RING_MESSAGE_BYTES || size > bytes_max || padded(size) > there)
+    if (size == 0 || size > SKY_RING_MESSAGE_BYTES || size > bytes_max ||
+        padded_bytes(size) > there)
         return SKY_E_CORRUPT;
     copy_out(r->in_bytes, r->head + WORD_BYTES, data, size);
     if (word & WITH_DESCRIPTOR) {
@@ -282,7 +283,7 @@ sky_status sky_ring_receive(sky_ring *r, void *data, size_t bytes_max, size_t *b
             return status;
     }
     *bytes = size;
-    r->head += padded(size);
+    r->head += padded_bytes(size);
     atomic_store(&r->in->head, r->head);
     if (atomic_load(&r->in->want) != 0) {
         atomic_store(&r->in->want, 0);

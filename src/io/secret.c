@@ -59,7 +59,7 @@ void sky_secret_free(void *memory) {
     munmap(map, whole);
 }
 
-static int digit(char c) {
+static int hex_digit(char c) {
     if (c >= '0' && c <= '9')
         return c - '0';
     if (c >= 'a' && c <= 'f')
@@ -67,12 +67,12 @@ static int digit(char c) {
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-static bool parse(const char *text, size_t bytes, uint8_t *out) {
+static bool parse_hex(const char *text, size_t bytes, uint8_t *out) {
     if (bytes == DIGITS + 1 && text[DIGITS] == '\n')
         bytes--;
     bool ok = bytes == DIGITS;
     for (size_t i = 0; ok && i < SKY_SECRET_FILE_BYTES; i++) {
-        int high = digit(text[2 * i]), low = digit(text[2 * i + 1]);
+        int high = hex_digit(text[2 * i]), low = hex_digit(text[2 * i + 1]);
         ok = high >= 0 && low >= 0;
         out[i] = (uint8_t)(ok ? (unsigned)high << 4 | (unsigned)low : 0u);
     }
@@ -112,7 +112,7 @@ sky_status sky_secret_read(const char *path, uint8_t out[SKY_SECRET_FILE_BYTES],
         ssize_t got = read(fd, text, sizeof text);
         if (got < 0)
             status = sky_fail(error, SKY_E_IO, "%s: %s", path, strerror(errno));
-        else if (!parse(text, (size_t)got, key))
+        else if (!parse_hex(text, (size_t)got, key))
             status = sky_fail(error, SKY_E_CORRUPT, "%s: a key is 64 hexadecimal digits", path);
     }
     close(fd);

@@ -62,37 +62,37 @@ sky_status sky_tcp_resolve(const char *text, sky_address *out, sky_error *error)
     return fits ? SKY_OK : sky_fail(error, SKY_E_IO, "%.200s: of an unknown family", text);
 }
 
-static const struct sockaddr *os(const sky_address *a) {
+static const struct sockaddr *os_address(const sky_address *a) {
     return (const void *)a->raw;
 }
 
 /* ---- connections ---- */
 
 static int new_socket(const sky_address *a) {
-    return socket(os(a)->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    return socket(os_address(a)->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
-static void set(int fd, int level, int option, int value) {
+static void set_option(int fd, int level, int option, int value) {
     (void)setsockopt(fd, level, option, &value, sizeof value); /* what is refused is done without */
 }
 
 void sky_tcp_prepare(int fd) {
-    set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-    set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-    set(fd, IPPROTO_TCP, TCP_KEEPIDLE, IDLE_S);
-    set(fd, IPPROTO_TCP, TCP_KEEPINTVL, ASK_S);
-    set(fd, IPPROTO_TCP, TCP_KEEPCNT, ASKED_MAX);
-    set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)UNSENT_MS_MAX);
+    set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, IDLE_S);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, ASK_S);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, ASKED_MAX);
+    set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)UNSENT_MS_MAX);
 }
 
 sky_status sky_tcp_listen(const sky_address *at, int *out, sky_address *bound, sky_error *error) {
     char text[SKY_ADDRESS_TEXT_BYTES];
     int fd = new_socket(at);
     if (fd >= 0)
-        set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+        set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     *bound = *at;
     socklen_t bytes = sizeof bound->raw;
-    if (fd >= 0 && bind(fd, os(at), at->bytes) == 0 && listen(fd, BACKLOG) == 0 &&
+    if (fd >= 0 && bind(fd, os_address(at), at->bytes) == 0 && listen(fd, BACKLOG) == 0 &&
         getsockname(fd, (struct sockaddr *)(void *)bound->raw, &bytes) == 0) {
         *out = fd;
         return SKY_OK;
@@ -120,7 +120,7 @@ int sky_tcp_accept(int listener, sky_address *peer, bool *exhausted) {
 }
 
 /* Wait until it is connected, or not. Errors: as of sky_tcp_connect */
-static sky_status await(int fd, sky_time until, int stop) {
+static sky_status await_socket(int fd, sky_time until, int stop) {
     struct pollfd polled[] = {{.fd = fd, .events = POLLOUT}, {.fd = stop, .events = POLLIN}};
     int why = 0, found;
     socklen_t bytes = sizeof why;
@@ -145,8 +145,8 @@ sky_status sky_tcp_connect(const sky_address *to, sky_time until, int stop, int 
     if (fd < 0)
         return SKY_E_IO;
     sky_status status = SKY_OK;
-    if (connect(fd, os(to), to->bytes) != 0)
-        status = errno == EINPROGRESS    ? await(fd, until, stop)
+    if (connect(fd, os_address(to), to->bytes) != 0)
+        status = errno == EINPROGRESS    ? await_socket(fd, until, stop)
                  : errno == ECONNREFUSED ? SKY_MISS
                                          : SKY_E_IO;
     if (status != SKY_OK) {
