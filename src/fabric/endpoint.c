@@ -223,7 +223,7 @@ static sky_fabric_end *new_end(const sky__fabric_library *l) {
 
 /* ---- closing ---- */
 
-static void linger(sky_fabric_end *e) {
+static void linger_end(sky_fabric_end *e) {
     sky_time until = sky_now() + LINGER_NS;
     for (;;) {
         sky__fabric_progress(e);
@@ -238,7 +238,7 @@ void sky_fabric_close(sky_fabric_end *e) {
         return;
     if (e->ep) {
         if (e->flow.message_bytes > 0)
-            linger(e);
+            linger_end(e);
         (void)fi_shutdown(e->ep, 0);
     }
     for (uint32_t i = 0; i < e->dropped_count; i++)

@@ -35,7 +35,7 @@ static bool find_symbol(void *handle, const char *name, void *function) {
 
 /* With the mutex held. Its structures grow at their ends alone, and it makes those that it reads:
  * one at least as new as the header serves. */
-static sky_status load(sky_error *error) {
+static sky_status load_library(sky_error *error) {
     sky__fabric_library *l = &library;
     void *handle = open_quietly();
     if (!handle)
@@ -60,7 +60,7 @@ static sky_status load(sky_error *error) {
 
 sky_status sky__fabric_load(const sky__fabric_library **out, sky_error *error) {
     sky_mutex_lock(&mutex);
-    sky_status status = loaded ? SKY_OK : load(error);
+    sky_status status = loaded ? SKY_OK : load_library(error);
     sky_mutex_unlock(&mutex);
     if (status == SKY_OK)
         *out = &library;
