@@ -66,7 +66,7 @@ sky_suite sky_suite_best(void) {
 /* An instance of libcrypto apart from the program's own: what the program or the machine's
  * openssl.cnf configures takes no suite away. Made by the thread that is first, for the process's
  * life: threads may still seal while it exits. NULL: no memory. */
-static OSSL_LIB_CTX *library(void) {
+static OSSL_LIB_CTX *crypto_library(void) {
     static _Atomic(OSSL_LIB_CTX *) shared;
     OSSL_LIB_CTX *l = atomic_load_explicit(&shared, memory_order_acquire), *none = NULL;
     if (l)
@@ -89,7 +89,7 @@ static sky_status slot_init(slot *s, const EVP_CIPHER *cipher, bool seals) {
 }
 
 static sky_status suite_init(slot slots[DIRECTIONS], const char *name) {
-    OSSL_LIB_CTX *l = library();
+    OSSL_LIB_CTX *l = crypto_library();
     EVP_CIPHER *cipher = l ? EVP_CIPHER_fetch(l, name, NULL) : NULL;
     sky_status status = !l ? SKY_E_NOMEM : !cipher ? SKY_E_UNSUPPORTED : SKY_OK;
     for (direction d = SEAL; status == SKY_OK && d < DIRECTIONS; d++)

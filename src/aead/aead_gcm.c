@@ -16,7 +16,7 @@ struct sky__gcm {
 
 /* A table of functions for this machine, made by the thread that is first and kept for the
  * process's life. GCM keeps nothing in it, so that all threads share it. */
-static const IMB_MGR *manager(void) {
+static const IMB_MGR *mb_manager(void) {
     static _Atomic(IMB_MGR *) shared;
     IMB_MGR *m = atomic_load_explicit(&shared, memory_order_acquire), *none = NULL;
     if (m)
@@ -32,7 +32,7 @@ static const IMB_MGR *manager(void) {
 }
 
 sky__gcm *sky__gcm_create(void) {
-    const IMB_MGR *m = sky_suite_best() == SKY_SUITE_AES ? manager() : NULL;
+    const IMB_MGR *m = sky_suite_best() == SKY_SUITE_AES ? mb_manager() : NULL;
     size_t unit = _Alignof(sky__gcm), bytes = (sizeof(sky__gcm) + unit - 1) / unit * unit;
     sky__gcm *g = m ? aligned_alloc(unit, bytes) : NULL;
     if (g)
