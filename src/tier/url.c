@@ -10,7 +10,7 @@
 #include "base/error.h"
 
 /* The next `bytes` bytes of text as a string; false when they do not fit or hold nothing. */
-static bool take(char *dst, size_t dst_bytes, const char *text, size_t bytes) {
+static bool take_text(char *dst, size_t dst_bytes, const char *text, size_t bytes) {
     if (bytes == 0 || bytes >= dst_bytes)
         return false;
     memcpy(dst, text, bytes);
@@ -37,9 +37,9 @@ static sky_status parse_query(const char *shown, const char *query, sky_url *url
             return sky_fail(error, SKY_E_SYNTAX, "%s: more than %d settings", shown,
                             SKY_URL_QUERY_MAX);
         if (key_bytes == bytes ||
-            !take(url->query[i].key, sizeof url->query[i].key, query, key_bytes) ||
-            !take(url->query[i].value, sizeof url->query[i].value, query + key_bytes + 1,
-                  bytes - key_bytes - 1))
+            !take_text(url->query[i].key, sizeof url->query[i].key, query, key_bytes) ||
+            !take_text(url->query[i].value, sizeof url->query[i].value, query + key_bytes + 1,
+                       bytes - key_bytes - 1))
             return sky_fail(error, SKY_E_SYNTAX, "%s: '%.*s' is not KEY=VALUE", shown, (int)bytes,
                             query);
         url->query_count++;
@@ -55,11 +55,11 @@ sky_status sky_url_parse(const char *text, sky_url *out, sky_error *error) {
     char shown[201];
     size_t scheme_bytes = strcspn(text, ":");
     sky_url_shown(text, shown, sizeof shown);
-    if (text[scheme_bytes] == 0 || !take(url.scheme, sizeof url.scheme, text, scheme_bytes))
+    if (text[scheme_bytes] == 0 || !take_text(url.scheme, sizeof url.scheme, text, scheme_bytes))
         return sky_fail(error, SKY_E_SYNTAX, "%s: a store is SCHEME:PATH, %s", shown, example);
     const char *path = text + scheme_bytes + 1;
     size_t path_bytes = strcspn(path, "?");
-    if (!take(url.path, sizeof url.path, path, path_bytes))
+    if (!take_text(url.path, sizeof url.path, path, path_bytes))
         return sky_fail(error, SKY_E_SYNTAX, "%s: nothing, or more than %zu bytes, after '%s:'",
                         shown, sizeof url.path - 1, url.scheme);
     if (path[path_bytes] == '?') {
