@@ -27,7 +27,7 @@ static sky_disk_amount amount_ahead(const sky_disk *d) {
 }
 
 /* A sealed folder knows hidden keys; the header has the real ones. */
-static bool describe(const sky_disk *d, const sky_disk_fact *fact, sky_victim *out) {
+static bool describe_victim(const sky_disk *d, const sky_disk_fact *fact, sky_victim *out) {
     *out = (sky_victim){.key = fact->key,
                         .parent = fact->parent,
                         .bytes = fact->payload_bytes,
@@ -58,7 +58,7 @@ void sky_disk_offer(sky_disk *d) {
         seen.bytes += sky_disk_fact_bytes(fact);
         seen.files++;
         if (fact->offered || fact->named || sky_disk_expired(d, fact->expire_ms) ||
-            !describe(d, fact, &victims[count]))
+            !describe_victim(d, fact, &victims[count]))
             continue;
         facts[count++] = fact;
     }

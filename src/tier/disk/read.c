@@ -133,7 +133,7 @@ static bool scatter_spans(scatter *s, sky_disk_job *job, const sky_item *item, s
     return bytes == 0;
 }
 
-static uint64_t clamp(uint64_t value, uint64_t low, uint64_t high) {
+static uint64_t clamp_to(uint64_t value, uint64_t low, uint64_t high) {
     return value < low ? low : value > high ? high : value;
 }
 
@@ -156,8 +156,8 @@ static piece_plan plan_piece(const sky_disk_job *job, uint64_t file_end) {
     piece_plan p;
     p.at = (job->next == 0 ? SKY_DISK_HEADER_BYTES : job->next) - SKY_DISK_HEADER_BYTES;
     p.end = file_end - SKY_DISK_HEADER_BYTES;
-    p.from = clamp(job->range.offset, p.at, p.end);
-    p.to = clamp(certain_end(job), p.from, p.end);
+    p.from = clamp_to(job->range.offset, p.at, p.end);
+    p.to = clamp_to(certain_end(job), p.from, p.end);
     return p;
 }
 
@@ -188,7 +188,7 @@ sky_status sky_disk_read_resident(const sky_disk_folder *f, sky_disk_job *job, c
             status = SKY_E_CORRUPT;
     if (status != SKY_OK)
         return status;
-    sky_disk_move_spans(job, item, rest, (size_t)(clamp(job->copy_to, p.to, p.end) - p.to));
+    sky_disk_move_spans(job, item, rest, (size_t)(clamp_to(job->copy_to, p.to, p.end) - p.to));
     sky_disk_read_advance(job, file_end);
     return SKY_OK;
 }

@@ -17,7 +17,7 @@
 
 /* ---- units ---- */
 
-static bool bit(const uint64_t *map, uint32_t unit) {
+static bool unit_bit(const uint64_t *map, uint32_t unit) {
     return map[unit / 64] >> unit % 64 & 1;
 }
 
@@ -30,7 +30,7 @@ static void set_bits(uint64_t *map, uint32_t unit, uint32_t count, bool value) {
 static uint32_t count_bits(const uint64_t *map, uint32_t unit, uint32_t count) {
     uint32_t set = 0;
     for (uint32_t i = unit; i < unit + count; i++)
-        set += bit(map, i);
+        set += unit_bit(map, i);
     return set;
 }
 
@@ -69,7 +69,7 @@ uint32_t sky_segment_find_units(sky_segment *g, uint32_t count) {
     for (uint32_t i = 0; i < g->units + count; i++, unit++) {
         if (unit == g->units)
             unit = run = 0;
-        run = bit(g->taken, unit) ? 0 : run + 1;
+        run = unit_bit(g->taken, unit) ? 0 : run + 1;
         if (run == count) {
             g->cursor = unit + 1 == g->units ? 0 : unit + 1;
             return unit + 1 - count;
@@ -227,9 +227,9 @@ bool sky_segment_is_held(const sky_segment *g, uint32_t unit, uint32_t count) {
 uint32_t sky_segment_punch_free(sky_segment *g) {
     uint32_t punched = 0;
     for (uint32_t end, unit = 0; unit < g->units; unit = end) {
-        bool idle = !bit(g->taken, unit) && !bit(g->punched, unit);
+        bool idle = !unit_bit(g->taken, unit) && !unit_bit(g->punched, unit);
         end = unit + 1;
-        while (end < g->units && (!bit(g->taken, end) && !bit(g->punched, end)) == idle)
+        while (end < g->units && (!unit_bit(g->taken, end) && !unit_bit(g->punched, end)) == idle)
             end++;
         if (!idle || sky_file_punch(g->fd, sky_segment_data_at(unit),
                                     (uint64_t)(end - unit) * SKY_SEGMENT_UNIT_BYTES) != SKY_OK)
