@@ -40,12 +40,12 @@ typedef struct {
     sky_reach_host host;
 } ground;
 
-static ground *of(const sky_reach *r) {
+static ground *ground_of(const sky_reach *r) {
     return (ground *)(uintptr_t)r;
 }
 
 static sky_time udp_now(const sky_reach *r) {
-    return sky_station_now(of(r)->station);
+    return sky_station_now(ground_of(r)->station);
 }
 
 /* ---- traffic ---- */
@@ -80,7 +80,7 @@ static void send_messages(ground *g, sky_time now) {
 }
 
 static void udp_run(sky_reach *r, sky_time until) {
-    ground *g = of(r);
+    ground *g = ground_of(r);
     bool more = true;
     (void)until; /* nobody can hold back what comes from outside */
     for (int round = 0; more && round < ROUNDS_MAX; round++) {
@@ -95,20 +95,20 @@ static void udp_run(sky_reach *r, sky_time until) {
 }
 
 static sky_time udp_next(const sky_reach *r) {
-    const ground *g = of(r);
+    const ground *g = ground_of(r);
     sky_time session = g->crowded ? SKY_TIME_NEVER : sky_session_wake(g->session);
     sky_time station = sky_station_wake(g->station);
     return session < station ? session : station;
 }
 
 static int udp_fd(const sky_reach *r) {
-    return sky_station_fd(of(r)->station);
+    return sky_station_fd(ground_of(r)->station);
 }
 
 /* ---- requests ---- */
 
 static sky_status udp_submit(sky_reach *r, const sky_request *request) {
-    ground *g = of(r);
+    ground *g = ground_of(r);
     sky_time now = sky_station_now(g->station);
     sky_status status = sky_session_submit(g->session, now, request);
     if (status == SKY_OK) {
@@ -119,15 +119,15 @@ static sky_status udp_submit(sky_reach *r, const sky_request *request) {
 }
 
 static bool udp_result(sky_reach *r, sky_result *out) {
-    return sky_session_result(of(r)->session, out);
+    return sky_session_result(ground_of(r)->session, out);
 }
 
 static const sky_session *udp_session(const sky_reach *r) {
-    return of(r)->session;
+    return ground_of(r)->session;
 }
 
 static void udp_name(const sky_reach *r, const sky_key *key, sky_key *name) {
-    sky_seal_name(&of(r)->seal, key, name);
+    sky_seal_name(&ground_of(r)->seal, key, name);
 }
 
 static int64_t udp_wall_ms(const sky_reach *r, int64_t set_ms) {
@@ -136,7 +136,7 @@ static int64_t udp_wall_ms(const sky_reach *r, int64_t set_ms) {
 }
 
 static void udp_stats(const sky_reach *r, sky_reach_stat *out) {
-    const ground *g = of(r);
+    const ground *g = ground_of(r);
     const sky_frame *f = sky_station_frame(g->station);
     *out = (sky_reach_stat){.turns = sky_turns(&f->turning, sky_station_now(g->station))};
     out->overhead = sky_frame_centre(f, out->turns);
@@ -149,14 +149,14 @@ static void udp_stats(const sky_reach *r, sky_reach_stat *out) {
 }
 
 static bool udp_settled(const sky_reach *r) {
-    const ground *g = of(r);
+    const ground *g = ground_of(r);
     bool told;
     return sky_session_settled(g->session, &told) &&
            (!told || sky_transport_under_way(sky_station_transport(g->station)) == 0);
 }
 
 static void udp_destroy(sky_reach *r) {
-    ground *g = of(r);
+    ground *g = ground_of(r);
     sky_session_destroy(g->session);
     sky_station_close(g->station);
     sky_seal_deinit(&g->seal);
@@ -189,7 +189,7 @@ typedef struct {
 
 /* The ground asks for no more than its socket holds: that, and no window at each of the satellites
  * that answer at once, is what keeps it from drowning. */
-static uint32_t operations(const sky_scenario *c) {
+static uint32_t operations_at_once(const sky_scenario *c) {
     uint32_t message = (uint32_t)sky_message_data_offset(SKY_WIRE_CHUNK) + c->chunk_bytes;
     uint64_t datagrams = SKY_STATION_RECEIVE_BYTES / SKY_STATION_DATAGRAM_COST;
     return sky_station_within(datagrams / sky_packet_pieces(message + SKY_SEAL_BYTES),
@@ -219,7 +219,7 @@ static sky_status open_session(ground *g, const sky_scenario *c, const sky_reach
                                  .skew_ns = c->faults.skew_ns,
                                  .blocks_max = sky_station_within(chunks, 1, BLOCKS_MAX),
                                  .requests_max = REQUESTS_MAX,
-                                 .operations_max = operations(c),
+                                 .operations_max = operations_at_once(c),
                                  .retries_max = RETRIES_MAX,
                                  .session_id = session_id,
                                  .sealed = true,

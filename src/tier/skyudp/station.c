@@ -155,7 +155,7 @@ static void send_token(sky_station *s, sky_time now, sky_satellite to, const sky
 /* An empty datagram from the ground to each satellite in sight, once a turn: they will have asked
  * where it is by the time it wants more. The one overhead, which is asked first, gets enough bytes
  * to be free to answer. */
-static void greet(sky_station *s, sky_time now) {
+static void greet_grounds(sky_station *s, sky_time now) {
     static const sky_packet_frame nothing = {.type = SKY_FRAME_PADDING};
     const sky_placement *p = &s->frame.placement;
     uint64_t turns = sky_turns(&s->frame.turning, now);
@@ -236,7 +236,7 @@ static void ask_at(sky_station *s, sky_time at) {
         s->ask_next = at;
 }
 
-static void ask(sky_station *s, sky_time now, ground *g) {
+static void ask_ground(sky_station *s, sky_time now, ground *g) {
     const sky_packet_frame question = {.type = SKY_FRAME_ASK,
                                        .number = token_of(s, g->slot, &g->claimed)};
     if (g->credit < SKY_TRANSPORT_TOKEN_BYTES)
@@ -255,15 +255,15 @@ static void ask_again(sky_station *s, sky_time now) {
         ground *g = &s->grounds[i];
         sky_time due = g->asked + ask_period(s, now);
         if (g->slot && !g->proven && due <= now)
-            ask(s, now, g);
+            ask_ground(s, now, g);
         else if (g->slot && !g->proven)
             ask_at(s, due);
     }
 }
 
 /* A believed datagram of a ground station: that is where it may be now. */
-static void hear(sky_station *s, sky_time now, uint32_t slot, const sky_address *from,
-                 size_t bytes) {
+static void hear_datagram(sky_station *s, sky_time now, uint32_t slot, const sky_address *from,
+                          size_t bytes) {
     sky_packet_frame f;
     ground *g = ground_find(s, slot);
     if (!g)
@@ -282,16 +282,17 @@ static void hear(sky_station *s, sky_time now, uint32_t slot, const sky_address 
     g->claimed = *from;
     g->credit = bytes + (again ? g->credit : 0);
     if (!again || now >= g->asked + ask_period(s, now))
-        ask(s, now, g);
+        ask_ground(s, now, g);
 }
 
 /* A datagram that was believed. */
-static void take(sky_station *s, sky_time now, const sky_datagram *d, const sky_address *from) {
+static void take_datagram(sky_station *s, sky_time now, const sky_datagram *d,
+                          const sky_address *from) {
     sky_satellite neighbour;
     sky_packet_frame f;
     sky_transport_take(s->transport, now, d, &neighbour);
     if (neighbour.plane == 0) {
-        hear(s, now, neighbour.slot, from, d->bytes);
+        hear_datagram(s, now, neighbour.slot, from, d->bytes);
     } else if (s->self.plane == 0 && sky_transport_token(s->transport, &f) &&
                f.type == SKY_FRAME_ASK) {
         sky_address at = address_of(s, neighbour);
@@ -356,7 +357,7 @@ bool sky_station_take(sky_station *s, sky_time now) {
     while (sky_udp_next(s->udp, &d.data, &d.bytes, &from)) {
         if (!sky_transport_believe(s->transport, now, &d))
             continue; /* counted there */
-        take(s, now, &d, from);
+        take_datagram(s, now, &d, from);
     }
     if (!s->warned)
         warn_of_unsupported(s);
@@ -370,7 +371,7 @@ bool sky_station_take(sky_station *s, sky_time now) {
 void sky_station_send(sky_station *s, sky_time now) {
     sky_datagram_row row;
     if (s->self.plane == 0 && !s->config.direct)
-        greet(s, now);
+        greet_grounds(s, now);
     while (sky_transport_offer(s->transport, now, sky_udp_room(s->udp), &row)) {
         if (row.to.plane) {
             sky_address to = address_of(s, row.to);
@@ -497,7 +498,7 @@ static sky_status make_frame(sky_station *s, const char *path, sky_error *error)
     return sky_frame_init(&s->frame, &near, &c->placement, c->centre, &turning, error);
 }
 
-static void configure(sky_station *s, bool direct) {
+static void configure_node(sky_station *s, bool direct) {
     const sky_scenario *c = &s->scenario;
     bool is_ground = s->self.plane == 0;
     bool aboard = sky_strategy_row_of(c->placement.strategy)->aboard;
@@ -644,7 +645,7 @@ sky_status sky_station_open(const sky_station_options *options, sky_station **ou
         goto cleanup;
     s->clock_last = s->clock->now(s->clock);
     s->sky_last = wall_sky(s);
-    configure(s, options->direct);
+    configure_node(s, options->direct);
     sky_log(SKY_LOG_INFO, "station %u,%u sends by %s, takes %s", s->self.plane, s->self.slot,
             sky_suite_name(s->config.suites.own), s->config.suites.both ? "both" : "no other");
     status = floor_open(s, options->floor_path, error);
