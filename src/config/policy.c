@@ -19,7 +19,7 @@ static uint32_t ring_distance(uint32_t a, uint32_t b, uint32_t count) {
 }
 
 /* From any satellite that may hold a chunk of a block to any other. */
-static uint32_t reach(const sky_frame *f) {
+static uint32_t hops_between(const sky_frame *f) {
     const sky_constellation *c = &f->constellation;
     const sky_placement *p = &f->placement;
     uint32_t most = c->planes / 2 + c->slots / 2;
@@ -42,7 +42,7 @@ static uint32_t eviction_of(const sky_scenario *s) {
 }
 
 /* Their share of a link is what a chunk's time on it is divided by. */
-static void mends(const sky_scenario *s, const sky_frame *f, sky_node_config *out) {
+static void set_repair(const sky_scenario *s, const sky_frame *f, sky_node_config *out) {
     sky_time turn = f->turning.rotation_ns;
     sky_time period = s->satellite.repair_ns ? s->satellite.repair_ns : turn / MENDS_PER_TURN;
     period = period < MEND_NS_MAX || s->satellite.repair_ns ? period : MEND_NS_MAX;
@@ -59,12 +59,12 @@ static void mends(const sky_scenario *s, const sky_frame *f, sky_node_config *ou
 void sky_policy_node(const sky_scenario *s, const sky_frame *f, sky_node_config *out) {
     uint32_t eviction = eviction_of(s);
     sky_time turn = f->turning.rotation_ns;
-    out->gossip_hops = eviction & SKY_EVICT_GOSSIP ? reach(f) : 0;
+    out->gossip_hops = eviction & SKY_EVICT_GOSSIP ? hops_between(f) : 0;
     out->tell_ground = eviction & SKY_EVICT_BROADCAST;
     out->sweep_period_ns = 0;
     out->sweep_grace_ns = 0;
     out->sweep_ripe_ns = 0;
-    mends(s, f, out);
+    set_repair(s, f, out);
     if (!(eviction & SKY_EVICT_SWEEP))
         return;
     bool still = turn == SKY_TIME_NEVER || !sky_strategy_row_of(f->placement.strategy)->migrates;
@@ -78,7 +78,7 @@ void sky_policy_node(const sky_scenario *s, const sky_frame *f, sky_node_config 
 void sky_policy_session(const sky_scenario *s, const sky_frame *f, sky_session_config *out) {
     out->lookup = s->lookup;
     out->eviction = eviction_of(s);
-    out->gossip_hops = out->eviction & SKY_EVICT_GOSSIP ? reach(f) : 0;
+    out->gossip_hops = out->eviction & SKY_EVICT_GOSSIP ? hops_between(f) : 0;
     out->put_ns_max = out->eviction & SKY_EVICT_SWEEP ? PUT_NS_MAX : 0;
     out->replicas = (uint8_t)(s->replicas ? s->replicas : 1);
     out->parity = (uint8_t)s->parity;

@@ -210,7 +210,7 @@ static sky_status refuse_key(reader *r, const sky_yaml_entry *e) {
 /* ---- values ---- */
 
 /* A decimal number and nothing else: no spaces, no hex, no inf or nan. */
-static bool number(const char *text, double *out) {
+static bool parse_number(const char *text, double *out) {
     if (!text[0] || text[strspn(text, "0123456789.eE+-")])
         return false;
     char *end;
@@ -232,7 +232,7 @@ static bool whole_number(const char *text, uint64_t max, uint64_t *out) {
 }
 
 /* Two whole numbers from 1. */
-static bool pair(const sky_yaml_entry *e, uint32_t max, uint32_t *a, uint32_t *b) {
+static bool parse_pair(const sky_yaml_entry *e, uint32_t max, uint32_t *a, uint32_t *b) {
     uint64_t first;
     uint64_t second;
     if (!e->list || e->value_count != 2 || !whole_number(e->values[0], max, &first) ||
@@ -249,7 +249,7 @@ static bool value_of_kind(const field *f, const char *text, double *value) {
     switch (f->kind) {
     case KIND_REAL:
     case KIND_SCALED:
-        return number(text, value);
+        return parse_number(text, value);
     case KIND_SIZE32:
     case KIND_SIZE64:
         ok = sky_size_parse(text, &whole) == SKY_OK;
@@ -267,7 +267,7 @@ static bool value_of_kind(const field *f, const char *text, double *value) {
     return ok;
 }
 
-static void store(const field *f, double value, sky_scenario *out) {
+static void store_field(const field *f, double value, sky_scenario *out) {
     void *at = (char *)out + f->offset;
     uint32_t narrow;
     uint64_t wide;
@@ -308,7 +308,7 @@ static sky_status read_plain(reader *r, const field *f, const sky_yaml_entry *e)
     double value;
     if (e->list || !value_of_kind(f, e->values[0], &value) || value < f->min || value > f->max)
         return refuse_plain(r, f, e);
-    store(f, value, &r->out);
+    store_field(f, value, &r->out);
     return SKY_OK;
 }
 
@@ -395,7 +395,7 @@ static sky_status read_ground_links(reader *r, const sky_yaml_entry *e) {
 
 static sky_status read_center(reader *r, const sky_yaml_entry *e) {
     uint32_t most = SKY_PLANES_MAX > SKY_SLOTS_MAX ? SKY_PLANES_MAX : SKY_SLOTS_MAX;
-    if (!pair(e, most, &r->out.centre.plane, &r->out.centre.slot))
+    if (!parse_pair(e, most, &r->out.centre.plane, &r->out.centre.slot))
         return refuse_value(r, e, "[plane, slot], both from 1");
     return SKY_OK;
 }
@@ -416,7 +416,7 @@ static sky_status read_window(reader *r, const sky_yaml_entry *e) {
     sky_placement *p = &r->out.placement;
     if (!e->list && strcmp(e->values[0], "auto") == 0)
         return SKY_OK;
-    if (!pair(e, SKY_PLANES_MAX, &p->window_planes, &p->window_slots) ||
+    if (!parse_pair(e, SKY_PLANES_MAX, &p->window_planes, &p->window_slots) ||
         p->window_planes % 2 == 0 || p->window_slots % 2 == 0)
         return refuse_value(r, e, "[planes, slots], both odd, or auto");
     return SKY_OK;
@@ -424,8 +424,9 @@ static sky_status read_window(reader *r, const sky_yaml_entry *e) {
 
 static sky_status read_weights(reader *r, const sky_yaml_entry *e) {
     sky_placement *p = &r->out.placement;
-    if (!e->list || e->value_count != 2 || !number(e->values[0], &p->weight_intra) ||
-        !number(e->values[1], &p->weight_inter) || p->weight_intra <= 0 || p->weight_inter <= 0)
+    if (!e->list || e->value_count != 2 || !parse_number(e->values[0], &p->weight_intra) ||
+        !parse_number(e->values[1], &p->weight_inter) || p->weight_intra <= 0 ||
+        p->weight_inter <= 0)
         return refuse_value(r, e, "[intra, inter], both greater than zero");
     return SKY_OK;
 }
@@ -441,7 +442,7 @@ static sky_status read_rotation(reader *r, const sky_yaml_entry *e) {
     double seconds;
     if (!e->list && strcmp(e->values[0], "auto") == 0)
         return SKY_OK;
-    if (e->list || !number(e->values[0], &seconds) || seconds < 0.01 || seconds > 1e6)
+    if (e->list || !parse_number(e->values[0], &seconds) || seconds < 0.01 || seconds > 1e6)
         return refuse_value(r, e, "seconds from 0.01 to 1000000, or auto");
     r->out.time.rotation_ns = (sky_time)(seconds * 1e9 + 0.5);
     return SKY_OK;
@@ -488,7 +489,7 @@ static sky_status read_arrivals(reader *r, const sky_yaml_entry *e) {
 }
 
 bool sky__scenario_number(const char *text, double *out) {
-    return number(text, out);
+    return parse_number(text, out);
 }
 
 bool sky__scenario_duration(const char *text, sky_time *ns) {
@@ -502,7 +503,7 @@ bool sky__scenario_duration(const char *text, sky_time *ns) {
     const char *unit = text + length;
     digits[length] = 0;
     double value;
-    if (!number(digits, &value))
+    if (!parse_number(digits, &value))
         return false;
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         double seconds = value * units[i].seconds;
@@ -666,8 +667,8 @@ int sky__scenario_line(const reader *r, const char *section, const char *key) {
     return 0;
 }
 
-static sky_status parse(const char *text, size_t bytes, const char *path, bool is_file,
-                        sky_scenario *out, sky_error *error) {
+static sky_status parse_text(const char *text, size_t bytes, const char *path, bool is_file,
+                             sky_scenario *out, sky_error *error) {
     if (bytes > SKY_SCENARIO_BYTES_MAX)
         return sky_fail(error, SKY_E_PARAM, "%s: %zu bytes: a scenario has at most %u", path, bytes,
                         SKY_SCENARIO_BYTES_MAX);
@@ -689,12 +690,12 @@ static sky_status parse(const char *text, size_t bytes, const char *path, bool i
 
 sky_status sky_scenario_parse(const char *text, size_t bytes, const char *path, sky_scenario *out,
                               sky_error *error) {
-    return parse(text, bytes, path, false, out, error);
+    return parse_text(text, bytes, path, false, out, error);
 }
 
 sky_status sky_scenario_parse_file(const char *text, size_t bytes, const char *path,
                                    sky_scenario *out, sky_error *error) {
-    return parse(text, bytes, path, true, out, error);
+    return parse_text(text, bytes, path, true, out, error);
 }
 
 sky_status sky_scenario_load(const char *path, sky_scenario *out, sky_error *error) {
@@ -703,7 +704,7 @@ sky_status sky_scenario_load(const char *path, sky_scenario *out, sky_error *err
     sky_status status = sky_file_read_all(path, SKY_SCENARIO_BYTES_MAX, &text, &bytes, error);
     if (status != SKY_OK)
         return status;
-    status = parse(text, bytes, path, true, out, error);
+    status = parse_text(text, bytes, path, true, out, error);
     free(text);
     return status;
 }

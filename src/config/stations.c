@@ -80,7 +80,7 @@ static bool is_asked_for(const station *s, uint32_t number, const char *asked, b
                : strlen(asked) == s->name_bytes && memcmp(asked, s->name, s->name_bytes) == 0;
 }
 
-static void take(sky_scenario *s, uint32_t ground, const station *at) {
+static void take_station(sky_scenario *s, uint32_t ground, const station *at) {
     if (ground == 0) {
         s->observer.latitude_deg = at->latitude_deg;
         s->observer.longitude_deg = at->longitude_deg;
@@ -117,7 +117,7 @@ static sky_status read_file(sky__scenario_reader *r, const char *text, size_t by
             if (found[i]++ > 0)
                 return sky_fail(why, SKY_E_PARAM, "%s:%u: another station %s: take its number",
                                 r->stations_path, line_number, r->stations[i]);
-            take(&r->out, i, &s);
+            take_station(&r->out, i, &s);
         }
         number++;
     }
