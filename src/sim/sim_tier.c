@@ -16,20 +16,20 @@ typedef struct {
     int64_t start_ms; /* then, by the scenario */
 } embedded;
 
-static embedded *of(const sky_reach *r) {
+static embedded *embedded_of(const sky_reach *r) {
     return (embedded *)(uintptr_t)r;
 }
 
 static sky_time world_now(const sky_reach *r) {
-    return of(r)->clock->now(of(r)->clock) - of(r)->began;
+    return embedded_of(r)->clock->now(embedded_of(r)->clock) - embedded_of(r)->began;
 }
 
 static void world_run(sky_reach *r, sky_time until) {
-    sky_world_run(of(r)->world, until);
+    sky_world_run(embedded_of(r)->world, until);
 }
 
 static sky_time world_next(const sky_reach *r) {
-    return sky_world_next(of(r)->world);
+    return sky_world_next(embedded_of(r)->world);
 }
 
 static int world_fd(const sky_reach *r) {
@@ -38,35 +38,35 @@ static int world_fd(const sky_reach *r) {
 }
 
 static sky_status world_submit(sky_reach *r, const sky_request *request) {
-    return sky_world_submit(of(r)->world, request);
+    return sky_world_submit(embedded_of(r)->world, request);
 }
 
 static bool world_result(sky_reach *r, sky_result *out) {
-    return sky_world_result(of(r)->world, out);
+    return sky_world_result(embedded_of(r)->world, out);
 }
 
 static const sky_session *world_session(const sky_reach *r) {
-    return sky_world_session(of(r)->world);
+    return sky_world_session(embedded_of(r)->world);
 }
 
 static int64_t world_wall_ms(const sky_reach *r, int64_t set_ms) {
-    return set_ms - of(r)->start_ms + of(r)->wall_ms;
+    return set_ms - embedded_of(r)->start_ms + embedded_of(r)->wall_ms;
 }
 
 static void world_stats(const sky_reach *r, sky_reach_stat *out) {
     sky_world_stat w;
-    sky_world_stats(of(r)->world, &w);
+    sky_world_stats(embedded_of(r)->world, &w);
     *out = (sky_reach_stat){w.turns, w.overhead, w.nodes, w.transport};
 }
 
 static void world_check(const sky_reach *r, sky_reach_check *out) {
     sky_world_check c = {0};
-    sky_world_verify(of(r)->world, &c);
+    sky_world_verify(embedded_of(r)->world, &c);
     *out = (sky_reach_check){c.entries, c.bytes, c.corrupt, c.orphans};
 }
 
 static void world_destroy(sky_reach *r) {
-    sky_world_destroy(of(r)->world);
+    sky_world_destroy(embedded_of(r)->world);
     free(r);
 }
 

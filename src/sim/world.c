@@ -155,8 +155,8 @@ static void keep_idle(sky_world *w, uint32_t number) {
 
 /* Send what a station has to say. True: its node or session (NULL: nobody) has said everything. At
  * *wake_at, by its clock, there may be room for more. */
-static bool speak(sky_world *w, uint32_t number, sky__output output, void *sender,
-                  const sky__site *liar, sky_time clock, sky_time *wake_at) {
+static bool speak_node(sky_world *w, uint32_t number, sky__output output, void *sender,
+                       const sky__site *liar, sky_time clock, sky_time *wake_at) {
     if (w->stations)
         return sky__station_send(w, number, output, sender, liar, wake_at);
     bool all = launch_all(w, output, sender, liar);
@@ -165,11 +165,11 @@ static bool speak(sky_world *w, uint32_t number, sky__output output, void *sende
 }
 
 /* After anything happened to a satellite: send what it has, and note when it wants to be woken. */
-static void settle(sky_world *w, uint32_t number) {
+static void settle_node(sky_world *w, uint32_t number) {
     sky__site *s = &w->sites[number];
     sky__site *lives = s->memory ? s : NULL;
     sky_time wake_at;
-    if (speak(w, number, node_output, lives, s->liar ? s : NULL, sky__clock(w, s), &wake_at) &&
+    if (speak_node(w, number, node_output, lives, s->liar ? s : NULL, sky__clock(w, s), &wake_at) &&
         lives)
         wake_at = sky__sooner(wake_at, sky_node_wake(&s->node));
     sky_schedule_set(&w->schedule, number, sky__when(w, s, wake_at));
@@ -185,7 +185,7 @@ static uint32_t ground_links(const sky_world *w) {
 static void settle_session(sky_world *w, sky__ground *g) {
     sky_time wake_at;
     sky__tell_rate(w, g, sky__station_payload_bits_s(w, g) * ground_links(w));
-    if (speak(w, sky__ground_number(w), session_output, g, NULL, w->now, &wake_at))
+    if (speak_node(w, sky__ground_number(w), session_output, g, NULL, w->now, &wake_at))
         wake_at = sky__sooner(wake_at, sky_session_wake(g->session));
     sky_schedule_set(&w->schedule, sky__session_id(w, (uint32_t)(g - w->grounds)), wake_at);
 }
@@ -212,7 +212,7 @@ static void arrive_at_satellite(sky_world *w, const sky__flight *x) {
             node_hears(w, number, &d);
     }
     if (w->stations || w->sites[number].memory)
-        settle(w, number);
+        settle_node(w, number);
 }
 
 static void arrive_at_session(sky_world *w, const sky__flight *x) {
@@ -228,7 +228,7 @@ static void arrive_at_session(sky_world *w, const sky__flight *x) {
     settle_session(w, g);
 }
 
-static void arrive(sky_world *w, uint32_t f) {
+static void deliver_flight(sky_world *w, uint32_t f) {
     sky__flight *x = &w->flights[f];
     if (sky__cut_off(w, x->from) || sky__cut_off(w, x->to)) {
         sky__drop(w, f, SKY_EVENT_CUT, &w->stat.cut);
@@ -265,7 +265,7 @@ static void wake_ground(sky_world *w, uint32_t number) {
     settle_session(w, g);
 }
 
-static void wake(sky_world *w, uint32_t id) {
+static void wake_node(sky_world *w, uint32_t id) {
     if (id == sky__session_id(w, 0)) {
         wake_ground(w, 0);
         return;
@@ -274,7 +274,7 @@ static void wake(sky_world *w, uint32_t id) {
     sky__station_wake(w, id);
     if (w->sites[id].memory)
         sky_node_input(&w->sites[id].node, sky__clock(w, &w->sites[id]), NULL);
-    settle(w, id);
+    settle_node(w, id);
 }
 
 bool sky_world_step(sky_world *w) {
@@ -287,11 +287,11 @@ bool sky_world_step(sky_world *w) {
     if (e.id >= sky__flight_id(w, w->flight_max))
         wake_ground(w, e.id - sky__flight_id(w, w->flight_max) + 1);
     else if (e.id >= sky__flight_id(w, 0))
-        arrive(w, e.id - sky__flight_id(w, 0));
+        deliver_flight(w, e.id - sky__flight_id(w, 0));
     else if (e.id > sky__session_id(w, 0))
         sky__strike_falls(w, (sky__strike)(e.id - sky__strike_id(w, 0)));
     else
-        wake(w, e.id);
+        wake_node(w, e.id);
     return true;
 }
 
@@ -342,7 +342,7 @@ void sky_world_tap_set(sky_world *w, sky_world_tap tap, void *context) {
 
 /* ---- life ---- */
 
-static uint32_t clamp(uint64_t v, uint32_t low, uint32_t high) {
+static uint32_t clamp_count(uint64_t v, uint32_t low, uint32_t high) {
     if (v < low)
         return low;
     return v > high ? high : (uint32_t)v;
@@ -361,10 +361,10 @@ static uint32_t window_chunks(const sky_world *w, const sky__ground *g) {
     sky_time chunk_ns = sky_link_busy_ns(g->bits_s * ground_links(w), c->chunk_bytes);
     if (chunk_ns == 0) /* no limit */
         return OPERATIONS_MAX;
-    return clamp((uint64_t)(round_trip / chunk_ns * 5 / 4), OPERATIONS_MIN, OPERATIONS_MAX);
+    return clamp_count((uint64_t)(round_trip / chunk_ns * 5 / 4), OPERATIONS_MIN, OPERATIONS_MAX);
 }
 
-static sky_status check(const sky_scenario *c, sky_error *error) {
+static sky_status check_scenario(const sky_scenario *c, sky_error *error) {
     if (c->chunk_bytes > SKY_WIRE_DATA_BYTES_MAX)
         return sky_fail(error, SKY_E_PARAM, "chunk is %u bytes: a message carries at most %d",
                         c->chunk_bytes, SKY_WIRE_DATA_BYTES_MAX);
@@ -450,7 +450,7 @@ static sky_status open_session(sky_world *w, sky__ground *g, const sky_world_hos
                                  .jitter_ns = c->links.jitter_ns,
                                  .skew_ns = c->faults.skew_ns,
                                  .late_ns = late_ns(w, g),
-                                 .blocks_max = clamp(chunks, 1, BLOCKS_MAX),
+                                 .blocks_max = clamp_count(chunks, 1, BLOCKS_MAX),
                                  .requests_max = REQUESTS_MAX,
                                  .operations_max = window_chunks(w, g),
                                  .retries_max = RETRIES_MAX,
@@ -477,7 +477,7 @@ static sky_status take_memory(sky_world *w, uint32_t operations) {
 
 sky_status sky_world_create(const sky_scenario *scenario, uint64_t seed, const sky_world_host *host,
                             sky_world **out, sky_error *error) {
-    sky_status status = check(scenario, error);
+    sky_status status = check_scenario(scenario, error);
     if (status != SKY_OK)
         return status;
     sky_world *w = calloc(1, sizeof *w);

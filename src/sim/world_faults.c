@@ -101,7 +101,7 @@ static void send_again(sky_world *w, const sky__overheard *heard) {
     sky__intrude(w, &d);
 }
 
-static void intrude(sky_world *w) {
+static void send_intrusion(sky_world *w) {
     const sky__overheard *heard = &w->overheard[sky_prng_below(&w->prng, SKY__OVERHEARD)];
     w->stat.hostile++;
     if (heard->data && heard->bytes > 0 && sky_prng_below(&w->prng, 3) > 0)
@@ -192,7 +192,7 @@ void sky__strike_falls(sky_world *w, sky__strike kind) {
     }
     sky_satellite s = kind == SKY__STRIKE_HOSTILE ? SKY_GROUND : any_satellite(w);
     if (kind == SKY__STRIKE_HOSTILE)
-        intrude(w);
+        send_intrusion(w);
     else if (kind == SKY__STRIKE_PARTITION)
         sky_world_partition(w, s, w->now + PARTITION_NS);
     else if (kind == SKY__STRIKE_FREEZE)

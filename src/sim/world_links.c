@@ -137,7 +137,7 @@ void sky__links_deinit(sky_world *w) {
 
 /* ---- chance ---- */
 
-static bool chance(sky_world *w, double probability) {
+static bool draw_chance(sky_world *w, double probability) {
     return probability > 0 && sky_prng_unit(&w->prng) < probability;
 }
 
@@ -183,7 +183,7 @@ bool sky__pass_queue(sky_world *w, sky_time *free_at, sky_time queue_ns, uint64_
 
 static sky_time extra_delay(sky_world *w) {
     sky_time ns = (sky_time)sky_prng_below(&w->prng, (uint64_t)w->scenario.links.jitter_ns);
-    if (chance(w, w->scenario.faults.reorder)) {
+    if (draw_chance(w, w->scenario.faults.reorder)) {
         ns += (sky_time)sky_prng_below(&w->prng, (uint64_t)w->light_extra_ns);
         w->stat.held_back++;
     }
@@ -214,7 +214,7 @@ static bool out_of_sight(const sky_world *w, const sky__flight *x) {
     return !sky_frame_joined(f, x->from, x->to, sky_turns(&f->turning, w->now));
 }
 
-static void duplicate(sky_world *w, const sky__flight *x, sky_time leaves) {
+static void duplicate_flight(sky_world *w, const sky__flight *x, sky_time leaves) {
     uint8_t *data = pool_take(pool_of(w, x->small));
     uint32_t f = data ? flight_begin(w, data, x->small) : SKY__FLIGHT_NONE;
     if (f == SKY__FLIGHT_NONE)
@@ -226,7 +226,7 @@ static void duplicate(sky_world *w, const sky__flight *x, sky_time leaves) {
 }
 
 /* Through the sender's queue: when the message leaves it; false when it is full. */
-static bool leave(sky_world *w, const sky__flight *x, sky_time *leaves) {
+static bool leave_link(sky_world *w, const sky__flight *x, sky_time *leaves) {
     sky_time *free_at, queue_ns = w->link_queue_ns;
     uint64_t bits_s = w->scenario.links.isl_bits_s;
     *leaves = w->now;
@@ -246,13 +246,13 @@ static bool leave(sky_world *w, const sky__flight *x, sky_time *leaves) {
 
 /* Send a message: through the sender's queue, then at the speed of light. What comes down goes
  * through the terminal's queue at the end of its way. */
-static void launch(sky_world *w, uint32_t f) {
+static void launch_flight(sky_world *w, uint32_t f) {
     sky__flight *x = &w->flights[f];
     const sky_scenario *c = &w->scenario;
     sky_time leaves;
     w->stat.messages++;
     w->stat.message_bytes += x->bytes;
-    if (!leave(w, x, &leaves)) {
+    if (!leave_link(w, x, &leaves)) {
         sky__drop(w, f, SKY_EVENT_OVERFLOW, &w->stat.overflowed);
         return;
     }
@@ -261,18 +261,18 @@ static void launch(sky_world *w, uint32_t f) {
         sky__drop(w, f, SKY_EVENT_CUT, &w->stat.cut);
         return;
     }
-    if (out_of_sight(w, x) || chance(w, loss_of(w, x))) {
+    if (out_of_sight(w, x) || draw_chance(w, loss_of(w, x))) {
         sky__drop(w, f, SKY_EVENT_LOST, &w->stat.lost);
         return;
     }
     if (c->faults.hostile_per_s > 0)
         sky__overhear(w, x);
-    if (chance(w, c->faults.corrupt)) {
+    if (draw_chance(w, c->faults.corrupt)) {
         w->stat.corrupted++;
         flip_a_bit(w, x);
     }
-    if (chance(w, c->faults.duplicate))
-        duplicate(w, x, leaves);
+    if (draw_chance(w, c->faults.duplicate))
+        duplicate_flight(w, x, leaves);
     sky_schedule_set(&w->schedule, sky__flight_id(w, f), light_ends(w, x, leaves));
 }
 
@@ -294,7 +294,7 @@ void sky__set_out(sky_world *w, const sky_datagram *d) {
     w->flights[f].from = d->from;
     w->flights[f].to = d->to;
     w->flights[f].bytes = (uint32_t)d->bytes;
-    launch(w, f);
+    launch_flight(w, f);
 }
 
 void sky__intrude(sky_world *w, const sky_datagram *d) {

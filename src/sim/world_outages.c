@@ -36,13 +36,13 @@ static bool is_down_now(const sky_world *w, const sky_outage *o) {
     return o->from_ns <= w->now && w->now < o->to_ns;
 }
 
-static bool joins(const sky_outage *o, sky_satellite a, sky_satellite b) {
+static bool outage_joins(const sky_outage *o, sky_satellite a, sky_satellite b) {
     return (sky_satellite_equal(o->a, a) && sky_satellite_equal(o->b, b)) ||
            (sky_satellite_equal(o->a, b) && sky_satellite_equal(o->b, a));
 }
 
 /* Since when the lasers that are down now are the same ones; *any: there are some. */
-static sky_time since(const sky_world *w, bool *any) {
+static sky_time outages_since(const sky_world *w, bool *any) {
     sky_time last = 0;
     *any = false;
     for (uint32_t i = 0; i < w->scenario.outage_count; i++) {
@@ -108,15 +108,15 @@ static sky_status grid_create(const sky_world *w, sky__grid **out) {
     return SKY_OK;
 }
 
-static void mark(const sky_world *w, sky__grid *g, sky_time at) {
+static void mark_outages(const sky_world *w, sky__grid *g, sky_time at) {
     for (size_t i = 0; g->marked != at && i < g->laser_count; i++) {
         sky_laser *l = &g->lasers[i];
         l->up = true;
         for (uint32_t k = 0; k < w->scenario.outage_count && l->up; k++) {
             const sky_outage *o = &w->scenario.outages[k];
             l->up = o->kind != SKY_OUTAGE_LINK || !is_down_now(w, o) ||
-                    !joins(o, sky_frame_satellite(&w->frame, l->from),
-                           sky_frame_satellite(&w->frame, l->to));
+                    !outage_joins(o, sky_frame_satellite(&w->frame, l->from),
+                                  sky_frame_satellite(&w->frame, l->to));
         }
     }
     g->marked = at;
@@ -129,7 +129,7 @@ static const double *ways_from(const sky_world *w, uint32_t from, sky_time at) {
     if (row->km && row->from == from && row->since == at)
         return row->km;
     double *km = row->km ? row->km : calloc(w->frame.satellite_count, sizeof *km);
-    mark(w, g, at);
+    mark_outages(w, g, at);
     if (!km ||
         sky_fleet_routes(g->fleet, g->lasers, g->laser_count, from, km, g->before) != SKY_OK) {
         free(km);
@@ -154,13 +154,13 @@ static bool goes_by_laser(const sky_world *w, sky_satellite from, sky_satellite 
 
 bool sky__way_of(const sky_world *w, sky_satellite from, sky_satellite to, sky_time *ns) {
     bool any;
-    sky_time at = since(w, &any);
+    sky_time at = outages_since(w, &any);
     if (!any || !goes_by_laser(w, from, to))
         return true;
     sky_satellite a = end_of(w, from), b = end_of(w, to);
     for (uint32_t i = 0; w->stations && i < w->scenario.outage_count; i++) {
         const sky_outage *o = &w->scenario.outages[i];
-        if (o->kind == SKY_OUTAGE_LINK && is_down_now(w, o) && joins(o, a, b))
+        if (o->kind == SKY_OUTAGE_LINK && is_down_now(w, o) && outage_joins(o, a, b))
             return false;
     }
     const double *km = w->grid ? ways_from(w, sky_frame_number(&w->frame, a), at) : NULL;
@@ -176,7 +176,7 @@ bool sky__way_of(const sky_world *w, sky_satellite from, sky_satellite to, sky_t
 
 /* ---- when ---- */
 
-static void begin(sky_world *w, const sky_outage *o) {
+static void begin_outage(sky_world *w, const sky_outage *o) {
     w->stat.partitions++;
     if (o->kind == SKY_OUTAGE_SATELLITE) {
         sky__site *s = sky__site_of(w, o->a);
@@ -196,14 +196,14 @@ static void begin(sky_world *w, const sky_outage *o) {
 void sky__outages_fall(sky_world *w) {
     sky_scenario *s = &w->scenario;
     while (w->outage_next < s->outage_count && s->outages[w->outage_next].from_ns <= w->now)
-        begin(w, &s->outages[w->outage_next++]);
+        begin_outage(w, &s->outages[w->outage_next++]);
     if (w->outage_next < s->outage_count)
         sky_schedule_set(&w->schedule, sky__strike_id(w, SKY__STRIKE_OUTAGE),
                          s->outages[w->outage_next].from_ns);
 }
 
 /* Earlier ones first; of one time in the order of the file. */
-static void sort(sky_outage *outages, uint32_t count) {
+static void sort_outages(sky_outage *outages, uint32_t count) {
     for (uint32_t i = 1; i < count; i++) {
         sky_outage moved = outages[i];
         uint32_t k = i;
@@ -216,7 +216,7 @@ static void sort(sky_outage *outages, uint32_t count) {
 sky_status sky__outages_init(sky_world *w) {
     sky_scenario *s = &w->scenario;
     bool links = false;
-    sort(s->outages, s->outage_count);
+    sort_outages(s->outages, s->outage_count);
     for (uint32_t i = 0; i < s->outage_count; i++)
         links |= s->outages[i].kind == SKY_OUTAGE_LINK;
     sky_status status = SKY_OK;

@@ -110,7 +110,7 @@ static sky_transport *transport_of(sky_world *w, uint32_t number) {
     return s->transport;
 }
 
-static void end(sky_world *w, sky__station *s) {
+static void end_station(sky_world *w, sky__station *s) {
     if (!s->transport)
         return;
     add_stat(&w->stat.transport, s->transport);
@@ -134,14 +134,14 @@ sky_status sky__stations_init(sky_world *w) {
 
 void sky__stations_deinit(sky_world *w) {
     for (uint32_t i = 0; w->stations && i <= w->frame.satellite_count; i++)
-        end(w, &w->stations[i]);
+        end_station(w, &w->stations[i]);
     free(w->stations);
 }
 
 void sky__station_restart(sky_world *w, uint32_t number) {
     if (!w->stations)
         return;
-    end(w, &w->stations[number]);
+    end_station(w, &w->stations[number]);
     w->stations[number].since = clock_of(w, number);
     sky_schedule_set(&w->schedule, number, SKY_TIME_NEVER);
 }

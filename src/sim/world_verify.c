@@ -23,7 +23,7 @@ typedef struct {
 #define COPIES_MAX 0x7fu
 
 /* Is it whole, where it is? */
-static bool right(const sky_node_chunk *chunk, uint32_t bytes) {
+static bool chunk_is_right(const sky_node_chunk *chunk, uint32_t bytes) {
     return chunk->bytes == bytes &&
            sky_chunk_checksum(&chunk->id, chunk->data, bytes) == chunk->facts.checksum;
 }
@@ -48,7 +48,7 @@ static void count_chunk(void *context, const sky_node_chunk *chunk) {
     sky_chunk_facts facts;
     uint32_t bytes;
     sky_session_chunk(s->session, block, chunk->id.number, &id, &facts, &bytes);
-    if (s->sums ? !right(chunk, bytes) : chunk->bytes != bytes)
+    if (s->sums ? !chunk_is_right(chunk, bytes) : chunk->bytes != bytes)
         *copies |= WRONG_BIT;
 }
 
@@ -66,7 +66,7 @@ static uint32_t copies_joined(const survey *s, uint32_t block, uint32_t number) 
 
 /* Of the stripe that begins with this chunk, from 0, how many are nowhere. *joined: … some of which
  * have a place that lasers lead to. */
-static uint32_t lacking(const survey *s, uint32_t block, uint64_t first, bool *joined) {
+static uint32_t count_lacking(const survey *s, uint32_t block, uint64_t first, bool *joined) {
     uint64_t end = first + s->servers, last = s->begins[block + 1] - s->begins[block];
     uint32_t count = 0;
     for (uint64_t i = first; i < end && i < last; i++) {
@@ -82,7 +82,8 @@ static bool is_broken(const survey *s, uint32_t block) {
     uint64_t chunks = s->begins[block + 1] - s->begins[block];
     bool broken = false;
     for (uint64_t i = 0; i < chunks && s->parity > 0; i += s->servers) {
-        if (lacking(s, block, i, &broken) > s->parity) /* lost, and found out when it is read */
+        if (count_lacking(s, block, i, &broken) >
+            s->parity) /* lost, and found out when it is read */
             return false;
     }
     return broken;

@@ -26,7 +26,7 @@ static sky_link_quality quality_at(const sky_scenario *s, double deg) {
 }
 
 /* Of one weather and another at once. */
-static sky_link_quality both(sky_link_quality a, sky_link_quality b) {
+static sky_link_quality both_qualities(sky_link_quality a, sky_link_quality b) {
     return (sky_link_quality){a.rate * b.rate, 1 - (1 - a.loss) * (1 - b.loss)};
 }
 
@@ -45,7 +45,7 @@ sky_link_quality sky__ground_quality(const sky_world *w, const sky__ground *g,
     for (uint32_t i = 0; i < s->weather_count; i++) {
         const sky_weather *v = &s->weathers[i];
         if (v->ground == number && v->from_ns <= w->now && w->now < v->to_ns)
-            q = both(q, v->quality);
+            q = both_qualities(q, v->quality);
     }
     return q;
 }
