@@ -159,11 +159,12 @@ static sky_status go_on_coming(sky__peer_connection *c) {
     return SKY_OK;
 }
 
+/* Where nothing is staged all payloads are empty. */
 static void lay_out(sky__peer_run *run) {
-    uint8_t *at = run->staged;
+    uint64_t at = 0;
     for (uint32_t n = 0; n < run->count; n++) {
         uint64_t bytes = run->orders[n].bytes;
-        run->spans[n] = (sky_span){at, bytes};
+        run->spans[n] = (sky_span){bytes > 0 ? run->staged + at : NULL, bytes};
         run->items[n].spans = &run->spans[n];
         run->items[n].span_count = bytes > 0;
         at += bytes;
