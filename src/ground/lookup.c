@@ -40,21 +40,36 @@ static bool look_unit(sky_session *s, sky__request *r, uint32_t unit, sky__opera
 
 /* ---- the head of a key, at many places at once ---- */
 
+/* Of the last places, units count the copies, those of the place before the last one first. */
+static sky_satellite traced_place(const sky_session *s, const sky__request *r, uint32_t unit) {
+    uint64_t now = sky__rotations(&s->core), back = 2 + unit / s->core.head_copies;
+    sky_chunk_facts facts = r->of.facts;
+    sky__facts_of(&s->core, &facts, 0, unit % s->core.head_copies);
+    return sky_session_place(s, &facts, now > back ? now - back : 0);
+}
+
+/* A satellite that stayed overhead for several rotations is one place. Asked once for each, it
+ * would serve the questions one after the other, the last of them later than is waited for. */
+static bool is_traced_already(const sky_session *s, const sky__request *r, uint32_t unit) {
+    sky_satellite place = traced_place(s, r, unit);
+    for (uint32_t i = 0; i < unit; i++) {
+        if (sky_satellite_equal(traced_place(s, r, i), place))
+            return true;
+    }
+    return false;
+}
+
 static bool heads_unit(sky_session *s, sky__request *r, uint32_t unit, sky__operation *o) {
     o->id = (sky_chunk_id){.key = r->ask.key, .version = SKY_VERSION_ANY};
     o->copy = unit % s->core.head_copies;
-    return true;
+    return !r->look.tracing || !is_traced_already(s, r, unit);
 }
 
-/* Of the last places, units count the copies, those of the place before the last one first. */
 static uint32_t heads_places(const sky_session *s, const sky__operation *o, sky_satellite *places) {
     const sky__request *r = &s->requests.rows[o->request];
     if (!r->look.tracing)
         return sky__chunk_places(&s->scheduler, o, NULL, places);
-    uint64_t now = sky__rotations(&s->core), back = 2 + o->unit / s->core.head_copies;
-    sky_chunk_facts facts = r->of.facts;
-    sky__facts_of(&s->core, &facts, 0, o->copy);
-    places[0] = sky_session_place(s, &facts, now > back ? now - back : 0);
+    places[0] = traced_place(s, r, o->unit);
     return 1;
 }
 

@@ -65,6 +65,41 @@ static void a_ground_finds_what_another_set(void **state) {
     }
 }
 
+static bool count_questions(sky_orrery *o, sky_satellite from, sky_satellite to, sky_message *m) {
+    uint32_t *of = o->ear_context;
+    if (from.plane == 0 && m->type == SKY_WIRE_GET)
+        of[sky_frame_number(&o->frame, to)]++;
+    return true;
+}
+
+/* A satellite that was the place of several of the last rotations is asked once for all of them. In
+ * a sky of four satellites a plane each was the place of two. */
+static void what_is_nowhere_is_asked_of_each_place_once(void **state) {
+    (void)state;
+    uint32_t of[64] = {0}, most = 0, asked = 0;
+    sky_orrery o;
+    sky_orrery_open(&o, SKY_PLACE_ROTATION_HOP);
+    o.session_config.lookup = SKY_LOOKUP_BINARY;
+    sky_constellation c = o.frame.constellation;
+    sky_placement p = o.frame.placement;
+    sky_turning t = o.frame.turning;
+    c.slots = 4;
+    assert_int_equal(sky_frame_init(&o.frame, &c, &p, (sky_satellite){3, 4}, &t, NULL), SKY_OK);
+    o.node_config.constellation = c;
+    sky_orrery_begin(&o, 64);
+    sky_orrery_run(&o, 20 * SKY_ORRERY_TURN_NS + SKY_SECONDS(3));
+    o.ear = count_questions;
+    o.ear_context = of;
+    assert_int_equal(sky_orrery_do(&o, 1, SKY_OP_GET, 9, 0).status, SKY_MISS);
+    for (uint32_t i = 0; i < o.frame.satellite_count; i++) {
+        most = of[i] > most ? of[i] : most;
+        asked += of[i] > 0;
+    }
+    assert_int_equal(asked, 4);
+    assert_true(most <= 3); /* twice, as it may be on its way; and once of the last places */
+    sky_orrery_close(&o);
+}
+
 static sky_result ask_chain(sky_orrery *o, uint32_t ground, const sky_key *keys, uint32_t count) {
     sky_request r = {.op = SKY_OP_HAS, .chain = keys, .chain_count = count};
     return sky_orrery_ask(o, ground, &r);
@@ -368,6 +403,7 @@ static void heads_that_lie_cost_a_miss(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_ground_finds_what_another_set),
+        cmocka_unit_test(what_is_nowhere_is_asked_of_each_place_once),
         cmocka_unit_test(chains_take_a_logarithm_of_questions),
         cmocka_unit_test(what_the_index_knows_is_not_asked),
         cmocka_unit_test(heads_need_not_be_asked_for_twice),
