@@ -190,6 +190,10 @@ static bool operation_send(sky__scheduler *q, uint32_t op, sky_datagram *out) {
     sky_time now = q->core->now;
     sky_message m = {.type = client->asks, .id = o->id, .last = o->id.number, .stride = 1};
     o->attempt++;
+    if (o->attempt == 1 || !sky_satellite_equal(o->asked, o->to)) {
+        o->asked = o->to;
+        o->asked_since = o->attempt;
+    }
     if (client->compose && !client->compose(q->session, o, &m, out))
         return false;
     m.request = wire_id(q, op);
@@ -313,6 +317,15 @@ static bool is_current(const sky__scheduler *q, uint32_t op, const sky_message *
     return m->request == wire_id(q, op) && !q->operations[op].again;
 }
 
+/* The satellite that is asked now says it, in answer to this attempt or to one since which nobody
+ * else was asked. One that takes longer than is waited for answers like that each time. */
+static bool is_of_asked(const sky__scheduler *q, uint32_t op, const sky_message *m) {
+    const sky__operation *o = &q->operations[op];
+    uint32_t ago = (o->attempt - attempt_of(m->request)) & ((1u << ATTEMPT_BITS) - 1);
+    return sky_satellite_equal(q->from, o->to) && sky_satellite_equal(o->asked, o->to) &&
+           ago <= o->attempt - o->asked_since;
+}
+
 void sky__operation_lost(sky__scheduler *q, uint32_t op, sky_status status) {
     sky__operation *o = &q->operations[op];
     const sky__client *client = sky__client_of(q, o);
@@ -398,7 +411,7 @@ static bool answers_operation(const sky__scheduler *q, uint32_t op, const sky_me
     if (m->type != client->answers &&
         !(m->type == SKY_WIRE_MISS && client->answers == SKY_WIRE_CHUNK))
         return false;
-    if (!any && !is_current(q, op, m))
+    if (!any && !is_of_asked(q, op, m))
         return false;
     sky_chunk_id id = o->id;
     if (id.version == SKY_VERSION_ANY)

@@ -37,6 +37,8 @@ typedef struct {
     uint32_t before, after; /* in `again`; after also chains the free ones */
     uint64_t generation;
     sky_satellite to;
+    sky_satellite asked; /* by the last attempt, and by all since asked_since */
+    uint32_t asked_since;
     uint32_t attempt;
     uint32_t unanswered;
     uint32_t misses;

@@ -295,6 +295,58 @@ static void a_miss_is_asked_again_at_the_other_place(void **state) {
     sky_ground_close(&g);
 }
 
+/* Asks for block 1, of which one chunk is slow: its satellite was asked again, and answers then.
+ * Others answer at once. Returns which message asked first. */
+static uint32_t ask_one_that_is_slow(sky_ground *g, uint32_t chunks,
+                                     const sky_ground_sent *stored) {
+    g->sent_count = 0;
+    sky_ground_ask(g, SKY_OP_GET, 1, 0);
+    sky_ground_listen(g, g->now + SKY_MS(1));
+    assert_int_equal(g->sent_count, chunks);
+    for (uint32_t i = 0; i + 1 < chunks; i++) {
+        sky_message m = sky_ground_answer(&g->sent[i], stored, chunks);
+        sky_ground_say(g, &m, g->sent[i].to);
+    }
+    while (g->sent_count == chunks)
+        sky_ground_listen(g, g->now + SKY_MS(1));
+    assert_true(sky_satellite_equal(g->sent[chunks].to, g->sent[chunks - 1].to));
+    return chunks - 1;
+}
+
+static void deny(sky_ground *g, uint32_t sent) {
+    sky_message m = sky_ground_answer(&g->sent[sent], NULL, 0);
+    sky_ground_say(g, &m, g->sent[sent].to);
+    sky_ground_listen(g, g->now + SKY_MS(1));
+}
+
+/* One that needs longer than is waited for is asked again before each of its answers comes. They
+ * count, unless somebody else was asked meanwhile: then the chunk may have moved since. */
+static void a_miss_of_an_earlier_attempt_counts(void **state) {
+    (void)state;
+    static const uint32_t slots[] = {2, 5, 2};
+    sky_ground_sent stored[3];
+    sky_ground g;
+    sky_ground_open(&g, 100, 64);
+    sky_ground_put(&g, 1, SKY_GROUND_CHUNK, stored);
+    deny(&g, ask_one_that_is_slow(&g, 1, stored));
+    assert_int_equal(sky_ground_result(&g).status, SKY_MISS);
+    sky_ground_close(&g);
+    sky_ground_open(&g, 100, 64);
+    sky_ground_put(&g, 1, 3 * SKY_GROUND_CHUNK, stored);
+    g.now = SKY_GROUND_TURN_NS + SKY_MS(100);
+    uint32_t first = ask_one_that_is_slow(&g, 3, stored), last = first;
+    for (uint32_t i = 0; i < 3; i++) { /* the one, the other, and the one again */
+        assert_int_equal(g.sent[last].to.slot, slots[i]);
+        if (i > 0)
+            deny(&g, first + 1); /* from before the other was asked */
+        assert_true(sky_ground_silent(&g));
+        deny(&g, last);
+        last = g.sent_count - 1;
+    }
+    assert_int_equal(sky_ground_result(&g).status, SKY_MISS);
+    sky_ground_close(&g);
+}
+
 static void only_who_was_asked_is_believed(void **state) {
     (void)state;
     static sky_ground_sent stored[2];
@@ -386,6 +438,7 @@ int main(void) {
         cmocka_unit_test(a_turn_is_waited_for_only_when_it_is_due),
         cmocka_unit_test(what_is_asked_again_is_paced),
         cmocka_unit_test(a_miss_is_asked_again_at_the_other_place),
+        cmocka_unit_test(a_miss_of_an_earlier_attempt_counts),
         cmocka_unit_test(only_who_was_asked_is_believed),
         cmocka_unit_test(requests_are_paced_and_bounded),
         cmocka_unit_test(a_host_that_left_ends_its_request),
