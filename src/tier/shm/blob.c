@@ -22,7 +22,7 @@
 #define CONNECT_NS    SKY_SECONDS(5)
 #define PAGE_BYTES    4096u
 #define EXTENTS_MAX   (1u << 20)
-#define COPY_BYTES    (128u << 10)      /* checksummed while still in the core's cache */
+#define COPY_BYTES    4096u             /* checksummed while still in the core's nearest cache */
 #define REMOVE_NS     ((sky_time)50000) /* from one question to the next, and the longest */
 #define REMOVE_NS_MAX SKY_MS(5)
 #define AT_ONCE       16u /* blocks of a put whose answers are out */
@@ -146,11 +146,21 @@ static sky_status blob_send(sky_blob *b, const sky_shm_frame *f) {
     return status;
 }
 
+static sky_status send_block_op(sky_blob *b, sky_shm_block_op op, uint32_t id, const sky_key *key,
+                                uint64_t lease) {
+    sky_shm_frame f; /* not zeroed: it is large, and this is done for each get */
+    f.kind = SKY_SHM_BLOCK;
+    f.id = id;
+    f.count = 0;
+    f.block_op = op;
+    f.key = *key;
+    f.lease = lease;
+    return blob_send(b, &f);
+}
+
 static void return_lease(sky_blob *b, uint64_t lease) {
-    (void)blob_send(b, &(sky_shm_frame){.kind = SKY_SHM_BLOCK,
-                                        .block_op = SKY_SHM_BLOCK_RELEASE,
-                                        .key = {{0}},
-                                        .lease = lease});
+    static const sky_key none;
+    (void)send_block_op(b, SKY_SHM_BLOCK_RELEASE, 0, &none, lease);
 }
 
 /* What is no answer to the caller. Errors: SKY_E_CORRUPT, SKY_E_NOMEM */
@@ -435,11 +445,7 @@ sky_status sky_block_put(sky_blob *b, const sky_block_layout *blocks, size_t cou
 static sky_status ask_removal(sky_blob *b, const sky_key *key, sky_time until) {
     sky_mutex_lock(&b->mutex);
     const uint32_t id = ++b->ids;
-    sky_status status = blob_send(b, &(sky_shm_frame){.kind = SKY_SHM_BLOCK,
-                                                      .id = id,
-                                                      .block_op = SKY_SHM_BLOCK_REMOVE,
-                                                      .key = *key,
-                                                      .lease = 0});
+    sky_status status = send_block_op(b, SKY_SHM_BLOCK_REMOVE, id, key, 0);
     if (status == SKY_OK)
         status = await_answer(b, id, until);
     sky_mutex_unlock(&b->mutex);
@@ -564,11 +570,7 @@ sky_status sky_block_get(sky_blob *b, const sky_key *key, sky_time until, sky_bl
         return status != SKY_OK ? status : SKY_E_PARAM;
     sky_mutex_lock(&b->mutex);
     const uint32_t id = ++b->ids;
-    status = blob_send(b, &(sky_shm_frame){.kind = SKY_SHM_BLOCK,
-                                           .id = id,
-                                           .block_op = SKY_SHM_BLOCK_OPEN,
-                                           .key = *key,
-                                           .lease = 0});
+    status = send_block_op(b, SKY_SHM_BLOCK_OPEN, id, key, 0);
     if (status == SKY_OK)
         status = await_block(b, id, key, until, out);
     sky_mutex_unlock(&b->mutex);

@@ -5,7 +5,8 @@
 
 #include "tier/fields.h"
 
-#define MAGIC UINT64_C(0x314d4853594b5389) /* 0x89 "SKYSHM1" */
+#define MAGIC     UINT64_C(0x314d4853594b5389) /* 0x89 "SKYSHM1" */
+#define ROW_BYTES 20u                          /* of a layout */
 
 enum { ENTRY_NAMED = 1, ENTRY_PINNED = 2 };
 
@@ -97,10 +98,11 @@ static void write_layout(sky_writer *w, const sky_shm_frame *f) {
         sky_write_u32(w, l->shape[i]);
     sky_write_u32(w, l->layer_axis);
     sky_write_u32(w, l->first);
-    for (uint32_t i = 0; i < f->count; i++) {
-        sky_write_u64(w, l->rows[i].offset);
-        sky_write_u32(w, l->rows[i].bytes);
-        sky_write_u64(w, l->rows[i].checksum);
+    uint8_t *at = sky_write_space(w, (size_t)f->count * ROW_BYTES); /* many: checked once */
+    for (uint32_t i = 0; at && i < f->count; i++, at += ROW_BYTES) {
+        sky_store_u64(at, l->rows[i].offset);
+        sky_store_u32(at + 8, l->rows[i].bytes);
+        sky_store_u64(at + 12, l->rows[i].checksum);
     }
 }
 
@@ -114,10 +116,11 @@ static void read_layout(sky_reader *r, sky_shm_frame *f) {
     l->first = sky_read_u32(r);
     uint32_t buffers = r->failed ? 0 : sky_shm_buffers(l->shape, l->layer_axis);
     sky__fail_unless(r, l->first < buffers && f->count <= buffers - l->first);
-    for (uint32_t i = 0; i < f->count; i++) {
-        l->rows[i].offset = sky_read_u64(r);
-        l->rows[i].bytes = sky_read_u32(r);
-        l->rows[i].checksum = sky_read_u64(r);
+    const uint8_t *at = sky_read_bytes(r, (size_t)f->count * ROW_BYTES);
+    for (uint32_t i = 0; at && i < f->count; i++, at += ROW_BYTES) {
+        l->rows[i].offset = sky_load_u64(at);
+        l->rows[i].bytes = sky_load_u32(at + 8);
+        l->rows[i].checksum = sky_load_u64(at + 12);
         sky__fail_unless(r, l->rows[i].bytes > 0);
     }
 }
