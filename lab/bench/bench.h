@@ -32,6 +32,8 @@ int bench_policies(bench *b);
 
 /* Copies into and out of one tier, against memcpy; of mem also by two threads. */
 int bench_copies(bench *b, const char *url);
+/* Part of shm: blocks in a client's own memory. */
+int bench_shm_blocks(bench *b, const char *url);
 /* Part of mem: hits by one thread and by two. */
 int bench_mem_threads(bench *b, const cli_store *store);
 
