@@ -7,7 +7,8 @@
 b'hello'
 
 `Cache` is a store of any bytes under any key, in tiers. `skymem.keys` names the blocks of prompts.
-`AsyncCache` is for asyncio. Importing this imports neither numpy nor torch.
+`AsyncCache` is for asyncio. `Blob` shares blocks in memory of a program's own.
+Importing this imports neither numpy nor torch.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from skymem._core import Batch
 from skymem._core import version as __version__
+from skymem.blob import Blob, Block, Layout
 from skymem.cache import (
     BUCKET_BOUNDS_NS,
     LEVELS,
@@ -53,11 +55,12 @@ if TYPE_CHECKING:
     from skymem.aio import AsyncCache
 
 __all__ = [
-    "BUCKET_BOUNDS_NS", "LEVELS", "AsyncCache", "Batch", "BusyError", "Cache", "CancelledError",
-    "ConflictError", "CorruptError", "DeadlineError", "DeniedError", "Entry", "Error",
-    "ForkedError", "FullError", "Info", "IoError", "Lease", "MissError", "NoMemoryError",
-    "ParamError", "Sample", "SmallError", "TierStat", "UnavailableError", "UnsupportedError",
-    "UrlError", "Verified", "__version__", "block_keys", "digest", "register_tier",
+    "BUCKET_BOUNDS_NS", "LEVELS", "AsyncCache", "Batch", "Blob", "Block", "BusyError", "Cache",
+    "CancelledError", "ConflictError", "CorruptError", "DeadlineError", "DeniedError", "Entry",
+    "Error", "ForkedError", "FullError", "Info", "IoError", "Layout", "Lease", "MissError",
+    "NoMemoryError", "ParamError", "Sample", "SmallError", "TierStat", "UnavailableError",
+    "UnsupportedError", "UrlError", "Verified", "__version__", "block_keys", "digest",
+    "register_tier",
 ]  # fmt: skip
 
 

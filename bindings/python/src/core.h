@@ -132,6 +132,7 @@ PyObject *cache_verify(PyObject *self, PyObject *unused);
 int add_cache(PyObject *module);
 int add_batch(PyObject *module);
 int add_lease(PyObject *module);
+int add_blob(PyObject *module);
 int add_keys(PyObject *module);
 int add_manager(PyObject *module);
 int add_driver(PyObject *module);

@@ -71,9 +71,9 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
                                         NULL};
 
 static int add_all(PyObject *module) {
-    static int (*const add[])(PyObject *) = {add_cache,   add_batch,   add_lease,
-                                             add_keys,    add_manager, add_driver,
-                                             add_profile, add_codec,   add_decoder};
+    static int (*const add[])(PyObject *) = {add_cache, add_batch,   add_lease,  add_blob,
+                                             add_keys,  add_manager, add_driver, add_profile,
+                                             add_codec, add_decoder};
     for (size_t i = 0; i < sizeof add / sizeof *add; i++) {
         if (add[i](module) < 0)
             return -1;

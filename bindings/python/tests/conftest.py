@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -49,22 +50,29 @@ def first_version(cache: skymem.Cache, name: str) -> int:
     raise TimeoutError("no satellite decides")
 
 
-@pytest.fixture
-def host(tmp_path: Path) -> Iterator[str]:
-    """The URL of a daemon that shares memory among processes."""
-    daemon = os.path.join(os.environ.get("SKYMEM_BUILD", "build"), "skymemd")
-    if not os.path.exists(daemon):
+@contextlib.contextmanager
+def daemon(folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A daemon that shares memory among processes: its URL, and it."""
+    program = os.path.join(os.environ.get("SKYMEM_BUILD", "build"), "skymemd")
+    if not os.path.exists(program):
         pytest.skip("the daemon is not built")
-    socket = tmp_path / "host.sock"
+    socket = folder / "host.sock"
     process = subprocess.Popen(
-        [daemon, "--store", "mem:64MiB", "--socket", socket], stdout=subprocess.PIPE, text=True
+        [program, "--store", "mem:64MiB", "--socket", socket], stdout=subprocess.PIPE, text=True
     )
     try:
         assert process.stdout and process.stdout.readline()  # it is ready
-        yield f"shm:{socket}"
+        yield f"shm:{socket}", process
     finally:
         process.terminate()
         process.wait()
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[str]:
+    """The URL of a daemon that shares memory among processes."""
+    with daemon(tmp_path) as (url, _):
+        yield url
 
 
 Script = Callable[..., "subprocess.CompletedProcess[str]"]
