@@ -4,7 +4,8 @@
  *             found in a tier, or computed        always computed
  *
  * demo_text.c has the text, demo_measure.c answers and times, demo_host.c runs a host beside it,
- * demo_promise.c judges the times, demo_report.c tells. */
+ * demo_prefill.c has another process compute, demo_promise.c judges the times, demo_report.c
+ * tells. */
 #ifndef SKYMEM_CLI_DEMO_H
 #define SKYMEM_CLI_DEMO_H
 
@@ -23,7 +24,7 @@ extern const char *const cli_demo_questions[CLI_DEMO_QUESTIONS];
 #define DEMO_PROMPT     (DEMO_SHARED + DEMO_SUFFIX)
 #define DEMO_PARTIAL    CLI_DEMO_QUESTIONS /* the prompt that shares only its beginning */
 #define DEMO_PROMPTS    (CLI_DEMO_QUESTIONS + 1)
-#define DEMO_ROWS_MAX   13
+#define DEMO_ROWS_MAX   15
 #define DEMO_ROUNDS_MAX 5
 
 /* One answer: what it said, and when its first token was known. */
@@ -48,6 +49,7 @@ typedef struct {
     double compute_ms;
     double load_alone_ms;    /* with nothing computed meanwhile; 0: not measured */
     double compute_alone_ms; /* the longer of a run before and one after it */
+    double wait_ms;          /* of ttft_ms: for a process that computed the text; 0: none did */
     uint32_t hit_tokens;
     uint32_t computed_tokens; /* of hit_tokens, in the last answer */
     uint64_t bytes_loaded;
@@ -95,10 +97,18 @@ int demo_slow(demo *d, const char *scenario, const char *time_scale);
 int demo_udp(demo *d, const char *scenario);
 void demo_free(demo *d);
 
-/* demo_host.c: a skymemd at `socket`, whose arena holds 1 GiB; says why when it cannot. The caller
- * stops it, which waits for its end. */
-int demo_host_start(const demo *d, const char *socket, pid_t *host);
-void demo_host_stop(pid_t host);
+/* demo_prefill.c: another process computes the text; the answer is given as its blocks came, over
+ * the socket of a host or over TCP. */
+int demo_prefill(demo *d, const char *source, bool tcp);
+
+/* demo_host.c: a process that ends with this one. argv: its program and what it is told, ended by
+ * NULL; output: its standard output, -1: what it writes is dropped. Returns 0 or less if it cannot.
+ * A stop waits for its end; that of none (0) is fine. */
+pid_t demo_process_start(const char *const argv[], int output);
+void demo_process_stop(pid_t process);
+/* A skymemd at `socket`, whose arena holds 1 GiB; more: other arguments, ended by NULL, or NULL.
+ * Says why when it cannot. The caller stops it. */
+int demo_host_start(const demo *d, const char *socket, const char *const *more, pid_t *host);
 
 /* demo_promise.c */
 #define DEMO_WARNINGS_MAX DEMO_ROWS_MAX /* one for each row, the cold one included */

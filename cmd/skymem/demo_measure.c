@@ -375,10 +375,10 @@ int demo_shm(demo *d) {
         return code;
     snprintf(socket, sizeof socket, "%s/skymemd.sock", folder);
     snprintf(url, sizeof url, "shm:%s", socket);
-    code = demo_host_start(d, socket, &host);
+    code = demo_host_start(d, socket, NULL, &host);
     if (code == CLI_OK) {
         code = one_tier(d, &(demo_tier){.source = "shm", .url = url, .rounds = 3});
-        demo_host_stop(host);
+        demo_process_stop(host);
     }
     cli_scratch_remove(folder);
     return code;

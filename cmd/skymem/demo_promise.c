@@ -9,6 +9,7 @@
  *                   take
  *   sky-slow        1.05 x the sooner of loading alone and computing alone, both measured with it
  *   sky+udp         3 x that: its satellites share the processor with the model
+ *   prefill-…       3 x the cold time: the other process has the same processors
  *   mem-partial     1.25 x the cold time, by the share of the prompt that has to be computed
  *
  * The cold time is what all factors are relative to. It is steady when the slowest question took
@@ -31,6 +32,8 @@ double demo_promised_ms(const demo *d, const demo_row *row) {
     double cold_ms = d->rows[0].ttft_ms;
     if (row == &d->rows[0])
         return 0;
+    if (row->wait_ms > 0)
+        return PROCESS_SLACK * cold_ms;
     if (row->bare_ms <= 0)
         return MEMORY_SLACK * cold_ms * (DEMO_PROMPT - row->hit_tokens) / DEMO_PROMPT;
     if (row->load_alone_ms > 0)

@@ -65,6 +65,9 @@ void demo_tell_row(const demo *d) {
                   "loaded alone it takes %.0f ms",
                   row->source, row->ttft_ms, factor_text(row->speedup, factor),
                   row->hit_tokens - row->computed_tokens, row->computed_tokens, row->load_alone_ms);
+    else if (row->wait_ms > 0)
+        demo_tell(d, "  %-18s first token after %7.0f ms, %.0f ms of them for the other process",
+                  row->source, row->ttft_ms, row->wait_ms);
     else
         demo_tell(d, "  %-18s first token after %7.0f ms, %s, %s moved", row->source, row->ttft_ms,
                   factor_text(row->speedup, factor), cli_bytes_text(row->bytes_moved, loaded));
@@ -112,6 +115,8 @@ static json_t *row_json(const demo *d, const demo_row *row) {
         json_object_set_new(object, "load_alone_ms", json_real(row->load_alone_ms));
     if (row->load_alone_ms > 0)
         json_object_set_new(object, "compute_alone_ms", json_real(row->compute_alone_ms));
+    if (row->wait_ms > 0)
+        json_object_set_new(object, "wait_ms", json_real(row->wait_ms));
     if (row->sky)
         json_object_set_new(object, "sky", sky_json(row));
     return object;

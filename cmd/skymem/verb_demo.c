@@ -31,7 +31,9 @@ static int check_sources(cli *c) {
                                         "sky-hop",
                                         "sky-rotation-hop",
                                         "sky-rotation-hop-4",
-                                        "sky-slow"};
+                                        "sky-slow",
+                                        "prefill-shm",
+                                        "prefill-peer"};
     size_t found = 0, words = 1;
     const char *list = cli_text(c, "sources");
     for (const char *p = list; *p; p++)
@@ -43,7 +45,7 @@ static int check_sources(cli *c) {
                : cli_usage(c,
                            "--sources %s: each once, of mem, shm, mem-partial, disk, "
                            "disk-8, disk-4, sky-rotation, sky-hop, sky-rotation-hop, "
-                           "sky-rotation-hop-4, sky-slow",
+                           "sky-rotation-hop-4, sky-slow, prefill-shm, prefill-peer",
                            list);
 }
 
@@ -101,6 +103,23 @@ static int demo_meeting(cli *c, demo *d) {
     return demo_slow(d, scenario, cli_text(c, "time-scale"));
 }
 
+/* Another process computes the text, and this one waits and answers: when it is named, as each row
+ * takes as long as a cold answer. */
+static int demo_prefills(cli *c, demo *d) {
+    const char *sources = cli_text(c, "sources");
+    if (strcmp(sources, "all") == 0)
+        return CLI_OK;
+    bool shm = listed(sources, "prefill-shm"), peer = listed(sources, "prefill-peer");
+    int code = CLI_OK;
+    if (shm || peer)
+        demo_tell(d, "And one process computes the text while another waits for it and answers:");
+    if (shm)
+        code = demo_prefill(d, "prefill-shm", false);
+    if (code == CLI_OK && peer)
+        code = demo_prefill(d, "prefill-peer", true);
+    return code;
+}
+
 static int demo_tiers(cli *c, demo *d, char scenarios[][4096], size_t scenario_count) {
     const char *sources = cli_text(c, "sources");
     int code = demo_fill_memory(d);
@@ -132,7 +151,7 @@ static int demo_tiers(cli *c, demo *d, char scenarios[][4096], size_t scenario_c
         code = demo_warm(d, "mem-partial", d->sequence, DEMO_PARTIAL, 1, 1);
         demo_tell_row(d);
     }
-    return code;
+    return code == CLI_OK ? demo_prefills(c, d) : code;
 }
 
 static int check_identical(const cli *c, const demo *d) {
@@ -194,7 +213,9 @@ const cli_verb cli_verb_demo = {
              "Each row promises a longest time to the first token. mem: 1.25 times llama.cpp's "
              "own restore from memory. shm, disk and sky: 1.5 times that, and for the sky also the "
              "time of light, links and satellites. mem-partial: 1.25 times its share of the cold "
-             "time. sky-slow: 1.05 times the sooner of loading alone and computing alone. A line "
+             "time. prefill-shm and prefill-peer: 3 times the cold time, as the other process has "
+             "the same processors. sky-slow: 1.05 times the sooner of loading alone and computing "
+             "alone. A line "
              "below the tables names each row that is slower. Another says so when "
              "the slowest cold question took more than 4/3 of the time of the fastest.",
     .settings = CLI_SET_ENGINE,
@@ -206,11 +227,12 @@ const cli_verb cli_verb_demo = {
              .fallback = "all",
              .help = "rows to measure, separated by commas; default: all",
              .detail = "The rows are mem, shm, disk, sky-rotation, sky-hop, sky-rotation-hop, "
-                       "disk-8, disk-4, "
-                       "sky-rotation-hop-4, sky-slow and mem-partial. shm is the memory of a "
-                       "skymemd that "
-                       "the demo starts and ends. sky-slow is a link of 30 Mb/s, over which the "
-                       "model computes the beginning while the end is loaded."},
+                       "disk-8, disk-4, sky-rotation-hop-4, sky-slow, mem-partial, prefill-shm and "
+                       "prefill-peer. shm is the memory of a skymemd that the demo starts and "
+                       "ends. sky-slow is a link of 30 Mb/s, over which the model computes the "
+                       "beginning while the end is loaded. Another process computes the text of "
+                       "the two prefill rows, while this one waits for it: over the socket of a "
+                       "skymemd, or over TCP. Both must be named: all is without them."},
             {.name = "scenario",
              .kind = CLI_SCENARIO,
              .value = "SCENARIO",
@@ -262,7 +284,8 @@ const cli_verb cli_verb_demo = {
              "compute_ms; but for cold also "
              "promised_ms, "
              "the most that ttft_ms may be; of sky-slow also load_alone_ms, with nothing computed "
-             "meanwhile, and compute_alone_ms, measured with it; of a sky also sky: light_ms, "
+             "meanwhile, and compute_alone_ms, measured with it; of prefill-shm and prefill-peer "
+             "also wait_ms, of ttft_ms for the other process; of a sky also sky: light_ms, "
              "link_ms, processing_ms, session_ms, decode_ms, chunks, servers, rotations, "
              "migrated_chunks, migrated_bytes, purged_blocks"},
             {"cpu", "name of the processor"},

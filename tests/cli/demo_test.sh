@@ -48,6 +48,13 @@ expect 0 env DEMO_CLOCK_GROWS=1 LD_PRELOAD="$work/clock.so" \
     "$skymem" demo --model "$model" --sources mem,mem-partial --predict 1
 grep -qE '^  mem-partial .*, [0-9.]+x slower, ' "$work/out" || fail "slower: $(cat "$work/out")"
 grep -qE '^  mem  .*, [0-9.]+x sooner, ' "$work/out" || fail "sooner: $(cat "$work/out")"
+# One process computes the text, another answers with the same tokens: over a socket, and over TCP.
+expect 0 "$skymem" demo --model "$model" --sources prefill-shm,prefill-peer --predict 2 --json
+holds '[r["source"] for r in o["rows"]] == ["cold", "prefill-shm", "prefill-peer"]'
+holds 'all(r["identical"] and r["logits_equal"] and r["hit_tokens"] == 2048 and
+    r["overlapped_tokens"] == 0 and 0 < r["wait_ms"] < r["ttft_ms"] for r in o["rows"][1:])'
+holds 'all(abs(r["promised_ms"] / (3 * o["rows"][0]["ttft_ms"]) - 1) < 1e-6
+    for r in o["rows"][1:])'
 left=$(ls -A "$work/cache" | grep -vxE 'skymem-(fingerprint|rates)') # of the model
 [ -z "$left" ] || fail "the demo left files: $left"
 expect 2 "$skymem" demo --model "$model" --sources mem,moon
