@@ -67,6 +67,7 @@ static void stop(pid_t pid) {
 /* ---- Redis ---- */
 
 static pid_t start_redis(const char *path) {
+    fflush(stdout); /* else the child writes the rows so far again */
     pid_t pid = fork();
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
