@@ -190,9 +190,12 @@ static sky_status value_load(worker *w, const sky_key *key, uint64_t bytes, sky_
     return status;
 }
 
-/* A whole value, checked. `guess`: how large it most likely is at most. */
+/* A whole value, checked. `guess`: how large it most likely is at most. A get of a range guesses
+ * too little, and values of one store are alike: as much as the largest one is asked for at once,
+ * so that none but the first is read twice. */
 static sky_status value_load_whole(worker *w, const sky_key *key, uint64_t guess,
                                    sky_value_head *head) {
+    guess = guess > w->buffer_bytes ? guess : w->buffer_bytes;
     sky_status status = value_load(w, key, guess, head);
     if (status != SKY_OK)
         return status;

@@ -56,6 +56,7 @@ typedef struct {
     uint64_t extra_bytes; /* that a value seems to be longer */
     int64_t flip_at;      /* a byte of what is read; negative: none */
     sky_status write_says;
+    int reads;
     void *dir;
 } liar;
 
@@ -68,7 +69,8 @@ static sky_status liar_open(const char *where, void **self, sky_error *error) {
 
 static sky_status liar_read(void *self, const sky_key *key, uint64_t offset, void *data,
                             uint64_t bytes, uint64_t *value_bytes) {
-    const liar *l = self;
+    liar *l = self;
+    l->reads++;
     sky_status status = dir_read(l->dir, key, offset, data, bytes, value_bytes);
     if (status == SKY_OK && l->flip_at >= 0 && (uint64_t)l->flip_at < bytes)
         ((uint8_t *)data)[l->flip_at] ^= 1;
@@ -239,6 +241,33 @@ static void a_value_of_another_key_is_damage(void **state) {
     assert_int_equal(dir_write(lies.dir, &two, value, bytes, false), SKY_OK);
     assert_int_equal(sky_fixture_check(t, two, 500, 1), SKY_E_CORRUPT);
     assert_int_equal(sky_fixture_check(t, one, 500, 1), SKY_OK);
+    t->ops->close(t);
+}
+
+/* What is asked for says little of how long a value is; those that were read before do. */
+static void a_part_of_a_value_takes_one_read(void **state) {
+    (void)state;
+    enum { VALUES = 5, BYTES = 50000 };
+    sky_tier *t = open_liar();
+    for (uint64_t i = 0; i < VALUES; i++)
+        assert_int_equal(sky_fixture_put(t, sky_fixture_key(i), NULL, BYTES, i), SKY_OK);
+    t->ops->close(t);
+    static const sky_tier_env env = {0};
+    t = open_with(&liar_driver, &env); /* which has seen none of them */
+    lies.reads = 0;
+    for (uint64_t i = 0; i < VALUES; i++) {
+        uint8_t part[100], whole[BYTES];
+        sky_span span = {part, sizeof part};
+        sky_item item = {.key = sky_fixture_key(i),
+                         .spans = &span,
+                         .span_count = 1,
+                         .range = {40000, sizeof part}};
+        sky_fixture_run(t, SKY_OP_GET, &item, 1, NULL);
+        assert_int_equal(item.status, SKY_OK);
+        sky_fixture_fill(whole, BYTES, i);
+        assert_memory_equal(part, whole + 40000, sizeof part);
+    }
+    assert_int_equal(lies.reads, VALUES + 1);
     t->ops->close(t);
 }
 
@@ -570,6 +599,7 @@ int main(void) {
         cmocka_unit_test(damage_is_a_miss_wherever_it_is),
         cmocka_unit_test(a_wrong_size_is_damage),
         cmocka_unit_test(a_value_of_another_key_is_damage),
+        cmocka_unit_test(a_part_of_a_value_takes_one_read),
         cmocka_unit_test(strange_statuses_are_failures),
         cmocka_unit_test(what_cannot_be_read_is_told_by_list_and_verify),
         cmocka_unit_test(a_registration_brings_its_context),
