@@ -191,6 +191,9 @@ void cli_note(const cli *c, const char *format, ...) __attribute__((format(print
 /* Progress: one line on a terminal, rewritten in place, nowhere else, and not with --json or
  * --quiet; NULL clears it. */
 void cli_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* A longer part of the work begins: a line of its own where progress is not shown for want of a
+ * terminal, nowhere else, and not with --json or --quiet. */
+void cli_stage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* "13.5 MiB", "512 B". */
 const char *cli_bytes_text(uint64_t bytes, char out[24]);

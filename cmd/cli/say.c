@@ -65,6 +65,15 @@ void cli_progress(const char *format, ...) {
     progress_shown = true;
 }
 
+void cli_stage(const char *format, ...) {
+    if (quiet || scripts || isatty(STDERR_FILENO))
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    put_line("", format, arguments, "\n");
+    va_end(arguments);
+}
+
 static void say_line(const cli *c, const char *format, va_list arguments, const char *tail) {
     clear_progress();
     fflush(stdout);

@@ -9,7 +9,7 @@
 #define MEMORY_URL "mem:1GiB"
 #define DISK_MAX   "4GiB"
 
-static const char *const tiers[] = {"mem", "disk", "sky"};
+static const char *const tiers[] = {"mem", "disk", "sky", WORKLOAD_STORE};
 #define TIERS (sizeof tiers / sizeof tiers[0])
 
 /* Whether a comma-separated list holds a word. */
@@ -57,23 +57,45 @@ static int check_lists(cli *c) {
     return code;
 }
 
+/* Without --tiers a --store is the only one. */
+static bool is_wanted(cli *c, const char *tier) {
+    bool alone = cli_find(c, "tiers")->origin == CLI_FROM_DEFAULT &&
+                 cli_find(c, "store")->origin == CLI_FROM_FLAG;
+    return alone ? strcmp(tier, WORKLOAD_STORE) == 0 : listed(cli_text(c, "tiers"), tier);
+}
+
+/* Memory has no levels, and a store has those of its URLs. */
+static bool is_measured(cli *c, const char *tier, size_t level) {
+    bool store = strcmp(tier, WORKLOAD_STORE) == 0;
+    bool once = store || strcmp(tier, "mem") == 0;
+    return is_wanted(c, tier) && (store || listed(cli_text(c, "levels"), level_word(level))) &&
+           (!once || level == 0);
+}
+
 /* ---- rows ---- */
+
+/* A reader of lines has each when it is known. */
+static int print_json(const workload *w, const char *kind, const workload_row *row) {
+    int code = cli_json_print(
+        w->c,
+        json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I}",
+                  "kind", kind, "tier", row->tier, "level", row->level, "requests",
+                  (json_int_t)w->request_count, "prompt_tokens", (json_int_t)row->prompt_tokens,
+                  "hit_tokens", (json_int_t)row->hit_tokens, "overlapped_tokens",
+                  (json_int_t)row->overlapped_tokens, "ttft_ms", row->ttft_ms, "cold_ttft_ms",
+                  row->cold_ttft_ms, "response_ms", row->response_ms, "cold_response_ms",
+                  row->cold_response_ms, "bytes_moved", (json_int_t)row->bytes_moved,
+                  "bytes_stored", (json_int_t)row->bytes_stored, "answers_changed",
+                  (json_int_t)row->answers_changed, "corrupt_blocks",
+                  (json_int_t)row->corrupt_blocks));
+    fflush(stdout);
+    return code;
+}
 
 static int print_row(const workload *w, const workload_row *row, cli_table *table) {
     const char *kind = workload_kind_names[w->kind];
     if (w->c->json)
-        return cli_json_print(
-            w->c,
-            json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I}",
-                      "kind", kind, "tier", row->tier, "level", row->level, "requests",
-                      (json_int_t)w->request_count, "prompt_tokens", (json_int_t)row->prompt_tokens,
-                      "hit_tokens", (json_int_t)row->hit_tokens, "overlapped_tokens",
-                      (json_int_t)row->overlapped_tokens, "ttft_ms", row->ttft_ms, "cold_ttft_ms",
-                      row->cold_ttft_ms, "response_ms", row->response_ms, "cold_response_ms",
-                      row->cold_response_ms, "bytes_moved", (json_int_t)row->bytes_moved,
-                      "bytes_stored", (json_int_t)row->bytes_stored, "answers_changed",
-                      (json_int_t)row->answers_changed, "corrupt_blocks",
-                      (json_int_t)row->corrupt_blocks));
+        return print_json(w, kind, row);
     char moved[24], stored[24];
     cli_table_cell(table, "%s", kind);
     cli_table_cell(table, "%s", row->tier);
@@ -101,9 +123,18 @@ static int one_row(workload *w, const char *tier, const char *url, const char *l
     return code == CLI_OK ? print_row(w, &row, table) : code;
 }
 
+/* The caller's store, with what it holds already. */
+static int own_store(workload *w, cli_table *table) {
+    workload_row row = {.tier = WORKLOAD_STORE, .level = "own"};
+    int code = workload_replay(w, NULL, &row);
+    return code == CLI_OK ? print_row(w, &row, table) : code;
+}
+
 /* A tier at one level, in a store that is empty. */
 static int one_tier(workload *w, const char *tier, const char *level, cli_table *table) {
     char folder[4096], url[4300];
+    if (strcmp(tier, WORKLOAD_STORE) == 0)
+        return own_store(w, table);
     if (strcmp(tier, "mem") == 0)
         return one_row(w, tier, MEMORY_URL, level, table);
     if (strcmp(tier, "sky") == 0) {
@@ -123,8 +154,7 @@ static int one_kind(workload *w, workload_kind kind, cli_table *table) {
     int code = workload_cold(w, kind);
     for (size_t t = 0; t < TIERS; t++)
         for (size_t i = 0; code == CLI_OK && i <= SKY_LEVEL_COUNT; i++)
-            if (listed(cli_text(w->c, "tiers"), tiers[t]) &&
-                listed(cli_text(w->c, "levels"), level_word(i)) && (t > 0 || i == 0))
+            if (is_measured(w->c, tiers[t], i))
                 code = one_tier(w, tiers[t], level_word(i), table);
     return code;
 }
@@ -146,6 +176,14 @@ static int all_kinds(workload *w) {
     return code;
 }
 
+/* A store that does not open shows before anything is computed. */
+static int try_store(cli *c) {
+    cli_store store = {0};
+    int code = is_wanted(c, WORKLOAD_STORE) ? cli_store_open(c, &store) : CLI_OK;
+    cli_store_close(&store);
+    return code;
+}
+
 static int workload_run(cli *c) {
     static workload w;
     w.c = c;
@@ -155,6 +193,8 @@ static int workload_run(cli *c) {
     w.sessions = (uint32_t)cli_count(c, "sessions");
     w.turns = (uint32_t)cli_count(c, "turns");
     int code = check_lists(c);
+    if (code == CLI_OK)
+        code = try_store(c);
     if (code == CLI_OK && cli_given(c, "arrivals"))
         code = workload_read_arrivals(&w, cli_text(c, "arrivals"), cli_number(c, "speed"));
     if (code == CLI_OK)
@@ -188,13 +228,15 @@ const cli_verb cli_verb_workload = {
         "shared-document: as multi-turn, but all sessions are about one document. Sessions take "
         "turns.\n"
         "A tier is empty at first, and every request stores its prompt and answer, as skymem run "
-        "does. A conversation goes on with the answers of the cold run, so that requests can be "
+        "does. The tier store is what --store names, as it is: what it holds already of these "
+        "prompts is found too, and what is stored stays there. "
+        "A conversation goes on with the answers of the cold run, so that requests can be "
         "compared. What lower levels lose adds up over a session: later blocks are computed on "
         "top of earlier ones.\n"
         "Without a level an answer can change too: the rows of an answer were computed token by "
         "token, and the cold run computes them at once, which the engine rounds differently.",
-    .settings = CLI_SET_MODEL | CLI_SET_BLOCK_TOKENS | CLI_SET_THREADS | CLI_SET_KV_TYPE |
-                CLI_SET_FLASH | CLI_SET_CALIBRATION,
+    .settings = CLI_SET_KEYS | CLI_SET_MODEL | CLI_SET_BLOCK_TOKENS | CLI_SET_THREADS |
+                CLI_SET_KV_TYPE | CLI_SET_FLASH | CLI_SET_CALIBRATION,
     .options =
         (const cli_option[]){
             {.name = "kinds",
@@ -206,8 +248,10 @@ const cli_verb cli_verb_workload = {
              .kind = CLI_TEXT,
              .value = "LIST",
              .fallback = "mem,disk,sky",
-             .help = "tiers, separated by commas",
-             .detail = "mem has no levels. disk is a scratch folder."},
+             .help = "tiers, separated by commas; with --store the default is store alone",
+             .detail = "mem has no levels. disk is a scratch folder. store is all tiers of --store "
+                       "together, each at the level of its URL. A store is not emptied between "
+                       "kinds: with another --salt-file nothing of an earlier run is found."},
             {.name = "levels",
              .kind = CLI_TEXT,
              .value = "LIST",
@@ -268,6 +312,8 @@ const cli_verb cli_verb_workload = {
             {"skymem workload --model gemma-3-270m", "all kinds, in some minutes"},
             {"skymem workload --kinds multi-turn --tiers disk --levels none,8,4,2 --json",
              "one line for each level"},
+            {"skymem workload --kinds multi-turn --store sky+udp:sky.yaml?level=8",
+             "from satellites that 'skymem constellation up sky.yaml' has started"},
             {"skymem workload --arrivals trace.jsonl --speed 0.1",
              "requests that wait for each other, as in a trace at a tenth of its rate"},
             {NULL, NULL},
@@ -276,8 +322,8 @@ const cli_verb cli_verb_workload = {
     .fields =
         (const cli_field[]){
             {"kind", "multi-turn, multi-request or shared-document"},
-            {"tier", "mem, disk or sky"},
-            {"level", "none, or a level of the codec"},
+            {"tier", "mem, disk, sky or store"},
+            {"level", "none, or a level of the codec; of a store own, as its URLs say"},
             {"requests", "how many"},
             {"prompt_tokens", "of all requests"},
             {"hit_tokens", "of which were found"},
@@ -286,12 +332,13 @@ const cli_verb cli_verb_workload = {
             {"cold_ttft_ms", "the same in the cold run"},
             {"response_ms", "the same from the arrival of the request on"},
             {"cold_response_ms", "the same in the cold run"},
-            {"bytes_moved", "that came from the tier, of all requests"},
-            {"bytes_stored", "that the tier holds in the end"},
+            {"bytes_moved", "that came from the tier, of all requests; of a store from its tiers"},
+            {"bytes_stored", "that the tier holds in the end; of a store its tiers together"},
             {"answers_changed", "requests whose answer is not that of the cold run"},
             {"corrupt_blocks", "blocks found damaged, and computed instead"},
             {NULL, NULL},
         },
+    .makes_folders = true,
     .failed = "no such model, a conversation longer than its context, or a tier failed",
     .run = workload_run,
 };

@@ -17,6 +17,7 @@
 
 #ifdef SKYMEM_WITH_LLAMA
 
+#define WORKLOAD_STORE        "store" /* the tier that stands for those of --store */
 #define WORKLOAD_SESSIONS_MAX 64
 #define WORKLOAD_TURNS_MAX    64
 #define WORKLOAD_REQUESTS_MAX (WORKLOAD_SESSIONS_MAX * WORKLOAD_TURNS_MAX)
@@ -61,7 +62,7 @@ typedef struct {
 /* A tier at a level, over all requests of a kind. */
 typedef struct {
     const char *tier;
-    const char *level; /* "none": as the engine has it */
+    const char *level; /* "none": as the engine has it; "own": as the URLs of --store say */
     uint64_t prompt_tokens, hit_tokens, overlapped_tokens;
     uint64_t bytes_moved, bytes_stored;
     uint32_t corrupt_blocks;
@@ -82,7 +83,8 @@ void workload_free(workload *w);
 /* Answer a request with what the sequence finds (NULL: cold). */
 int workload_answer_one(workload *w, sky_sequence *sequence, const workload_text *prompt,
                         workload_answer *a);
-/* The requests of workload_cold once more, from one tier, which is empty at first. */
+/* The requests of workload_cold once more, from one tier, which is empty at first; NULL: from the
+ * tiers of --store, as they are. */
 int workload_replay(workload *w, const char *url, workload_row *row);
 
 #endif

@@ -96,6 +96,8 @@ static void count_answer(const workload *w, size_t i, replay_times *t, workload_
 static int replay_all(workload *w, const cli_store *store, sky_sequence *sequence, replay_times *t,
                       workload_row *row) {
     int code = CLI_OK;
+    cli_stage("%s, %s at level %s: %zu requests", workload_kind_names[w->kind], row->tier,
+              row->level, w->request_count);
     for (size_t i = 0; code == CLI_OK && i < w->request_count; i++) {
         const workload_text *prompt = &w->requests[i].prompt;
         cli_progress("%s, %s at level %s: request %zu of %zu", workload_kind_names[w->kind],
@@ -128,11 +130,24 @@ static int with_times(workload *w, const cli_store *store, sky_sequence *sequenc
     return code;
 }
 
+/* What a tier decodes it counts as it lies; the lookups count what they were given. */
+static void count_bytes(const cli_store *store, workload_row *row) {
+    uint64_t moved = 0;
+    for (size_t i = 0; i < store->tier_count; i++) {
+        uint64_t coded = sky_cache_metric(store->cache, i, SKY_METRIC_TIER_MOVED_BYTES);
+        moved += coded > 0 || store->tier_count == 1
+                     ? coded
+                     : sky_cache_metric(store->cache, i, SKY_METRIC_TIER_READ_BYTES);
+        row->bytes_stored += sky_cache_metric(store->cache, i, SKY_METRIC_TIER_BYTES_USED);
+    }
+    row->bytes_moved = moved > 0 ? moved : row->bytes_moved;
+}
+
 int workload_replay(workload *w, const char *url, workload_row *row) {
     cli_store store = {0};
     sky_manager *manager = NULL;
     sky_sequence *sequence = NULL;
-    int code = cli_store_open_urls(w->c, &url, 1, &store);
+    int code = url ? cli_store_open_urls(w->c, &url, 1, &store) : cli_store_open(w->c, &store);
     if (code == CLI_OK)
         code = cli_model_manager(w->c, &w->model, store.cache, w->block_tokens, &manager,
                                  &sequence);
@@ -141,11 +156,8 @@ int workload_replay(workload *w, const char *url, workload_row *row) {
         code = cli_failed(w->c, "this model cannot be cached: %s", refusal);
     if (code == CLI_OK)
         code = with_times(w, &store, sequence, row);
-    if (code == CLI_OK) {
-        uint64_t moved = sky_cache_metric(store.cache, 0, SKY_METRIC_TIER_MOVED_BYTES);
-        row->bytes_moved = moved > 0 ? moved : row->bytes_moved;
-        row->bytes_stored = sky_cache_metric(store.cache, 0, SKY_METRIC_TIER_BYTES_USED);
-    }
+    if (code == CLI_OK)
+        count_bytes(&store, row);
     cli_model_manager_close(&w->model, manager, sequence);
     cli_store_close(&store);
     return code;

@@ -222,6 +222,7 @@ int workload_cold(workload *w, workload_kind kind) {
     int code = CLI_OK;
     forget_requests(w);
     w->kind = kind;
+    cli_stage("%s, cold: %u requests", workload_kind_names[kind], w->sessions * w->turns);
     for (uint32_t i = 0; code == CLI_OK && i < w->sessions * w->turns; i++) {
         workload_request *r = &w->requests[w->request_count++];
         cli_progress("%s, cold: request %u of %u", workload_kind_names[kind], i + 1,

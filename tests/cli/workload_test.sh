@@ -57,6 +57,30 @@ expect 0 "${workload[@]}" --kinds multi-request --tiers sky --levels none,8
 [ "$(grep -c '^multi-request  sky ' "$work/out")" = 2 ] || fail "$(cat "$work/out")"
 grep -q '^multi-request  sky   none ' "$work/out" || fail "$(cat "$work/out")"
 
+# a store of one's own: all its tiers together, at the levels of their URLs; it keeps what it has
+own=("${workload[@]}" --kinds multi-request --store mem:64MiB --store "disk:$work/own?level=8")
+expect 0 "${own[@]}" --json
+lines_hold '[(r["tier"], r["level"], r["hit_tokens"]) for r in rows] == [("store", "own", 256)]'
+lines_hold 'rows[0]["bytes_moved"] > 0 and rows[0]["bytes_stored"] > 0'
+[ -n "$(ls -A "$work/own")" ] || fail "the store is empty"
+expect 0 "${own[@]}" --json
+lines_hold 'rows[0]["hit_tokens"] > 2 * 3 * 64' # the first requests too, and their questions
+expect 0 "${own[@]}" --tiers store,mem --levels none --json
+lines_hold '[r["tier"] for r in rows] == ["mem", "store"]'
+(umask 077; printf '%064d' 7 >"$work/salt")
+expect 0 "${own[@]}" --salt-file "$work/salt" --json
+lines_hold 'rows[0]["hit_tokens"] == 256' # nobody else's are found
+expect 2 "${workload[@]}" --store moon:1
+says "'moon'"
+
+# where there is no terminal each part is a line, but not with --quiet
+expect 0 "${workload[@]}" --kinds multi-turn --tiers mem --levels none
+[ "$(grep -c '^multi-turn, cold: 6 requests$' "$work/err")" = 1 ] || fail "$(cat "$work/err")"
+[ "$(grep -c '^multi-turn, mem at level none: 6 requests$' "$work/err")" = 1 ] ||
+    fail "$(cat "$work/err")"
+expect 0 "${workload[@]}" --kinds multi-turn --tiers mem --levels none --quiet
+[ ! -s "$work/err" ] || fail "$(cat "$work/err")"
+
 # refused
 head -5 "$work/apart.jsonl" >"$work/few.jsonl"
 expect 1 "${one[@]}" --quiet --arrivals "$work/few.jsonl"
@@ -70,7 +94,7 @@ says "text.jsonl:1"
 expect 2 "${workload[@]}" --kinds multi-turn,multi-turn
 says "each once, of multi-turn, multi-request, shared-document"
 expect 2 "${workload[@]}" --tiers moon
-says "each once, of mem, disk, sky"
+says "each once, of mem, disk, sky, store"
 expect 2 "${workload[@]}" --tiers mem --levels 8
 says "memory has no levels"
 expect 2 "${workload[@]}" --levels 8,5
