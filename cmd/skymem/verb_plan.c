@@ -1,7 +1,10 @@
 /* skymem plan: does it pay to keep a prefix, and at which level? The library does the sums. */
-#include "cli.h"
+#include "model.h"
 
 #include <math.h>
+#include <unistd.h>
+
+#define CONTEXT_TOKENS 256 /* it computes nothing */
 
 static void read_question(cli *c, sky_worth_question *q) {
     *q = (sky_worth_question){
@@ -22,6 +25,69 @@ static void read_question(cli *c, sky_worth_question *q) {
         .overlap = !cli_flag(c, "load-only") && !cli_given(c, "within-ms"),
     };
 }
+
+#ifdef SKYMEM_WITH_LLAMA
+
+/* Of a token, in a restore of so many: layers with a window are read for that alone. */
+static double bytes_of(const sky_layout *layout, double tokens) {
+    double bytes = 0;
+    for (uint32_t g = 0; g < layout->group_count; g++) {
+        const sky_layer_group *group = &layout->groups[g];
+        double rows = group->window_tokens ? fmin(group->window_tokens, tokens) : tokens;
+        bytes += rows * group->layer_count * (group->k_row_bytes + group->v_row_bytes);
+    }
+    return bytes / tokens;
+}
+
+/* What earlier runs measured of this model here, where no flag says otherwise. */
+static int take_rates(cli *c, const uint8_t fingerprint[32], sky_worth_question *q) {
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    uint64_t asked = cli_count(c, "threads");
+    uint32_t threads = asked ? (uint32_t)asked : cores > 0 ? (uint32_t)cores : 1;
+    cli_rate rate = cli_rate_read(fingerprint, threads);
+    if (cli_find(c, "token-ms")->origin == CLI_FROM_DEFAULT && rate.alone_ns == 0)
+        return cli_failed(c,
+                          "no run has measured this model with %u threads on this machine: skymem "
+                          "run does with a prompt of 256 tokens; or say --token-ms",
+                          threads);
+    if (cli_find(c, "token-ms")->origin == CLI_FROM_DEFAULT)
+        q->compute_ms = rate.alone_ns / 1e6;
+    if (!cli_given(c, "loading-token-ms"))
+        q->loading_compute_ms = rate.loading_ns / 1e6;
+    return CLI_OK;
+}
+
+static int ask_model(cli *c, sky_worth_question *q) {
+    char path[4096];
+    uint8_t fingerprint[32];
+    sky_layout layout;
+    sky_llama *llama = NULL;
+    sky_error error = {0};
+    int code = cli_model_find(c, path, sizeof path);
+    const sky_llama_options options = {.model_path = path, .context_tokens = CONTEXT_TOKENS};
+    if (code == CLI_OK && sky_llama_open(&options, &llama, &error) != SKY_OK)
+        code = cli_failed(c, "%s", error.text);
+    if (code != CLI_OK)
+        return code;
+    const sky_engine *e = sky_llama_engine(llama);
+    if (e->ops->layout(e->self, &layout, &error) != SKY_OK)
+        code = cli_failed(c, "this model cannot be cached: %s", error.text);
+    e->ops->fingerprint(e->self, fingerprint);
+    sky_llama_close(llama);
+    if (code == CLI_OK && cli_find(c, "bytes-per-token")->origin == CLI_FROM_DEFAULT &&
+        q->tokens > 0)
+        q->bytes_per_token = bytes_of(&layout, q->tokens);
+    return code == CLI_OK ? take_rates(c, fingerprint, q) : code;
+}
+
+#else
+
+static int ask_model(cli *c, sky_worth_question *q) {
+    (void)q;
+    return cli_no_model(c);
+}
+
+#endif
 
 /* JSON has no infinity: there is no break-even. */
 static json_t *number_or_null(double value) {
@@ -81,7 +147,7 @@ static const char *mark(const sky_worth *w, uint32_t i) {
 /* What all sums follow from; the size of a token is an assumption until it is given. */
 static void print_question(cli *c, const sky_worth_question *q) {
     printf("%.15g tokens of %.15g bytes each%s.\n", q->tokens, q->bytes_per_token,
-           cli_find(c, "bytes-per-token")->origin != CLI_FROM_DEFAULT
+           cli_find(c, "bytes-per-token")->origin != CLI_FROM_DEFAULT || cli_given(c, "model")
                ? ""
                : " (assumed: an 8B model with grouped heads; --bytes-per-token has yours)");
 }
@@ -124,6 +190,9 @@ static int plan_run(cli *c) {
     if (cli_given(c, "within-ms") && !(cli_number(c, "within-ms") > 0))
         return cli_usage(c, "--within-ms must be above 0; without it nothing has to be in time");
     read_question(c, &question);
+    int code = cli_given(c, "model") ? ask_model(c, &question) : CLI_OK;
+    if (code != CLI_OK)
+        return code;
     if (sky_worth_judge(&question, &worth) != SKY_OK)
         return cli_usage(c, "--tokens, --bytes-per-token, --token-ms and --mbps must be above 0, "
                             "the others not below it, and none so large that sums overflow");
@@ -144,10 +213,13 @@ const cli_verb cli_verb_plan = {
         "the time to load it, the time to the first token, the cost of all answers, and where it "
         "breaks even. As the manager does it, the head is computed while the tail is loaded; "
         "with --within-ms, and with --load-only, all is loaded. Unless --bytes-per-token says "
-        "otherwise, a token takes 131,072 bytes.\n"
+        "otherwise, a token takes 131,072 bytes. With --model the size of a token is that of the "
+        "model, and its times are those that skymem run has measured on this machine with as many "
+        "--threads; flags go before both.\n"
         "It is stored at the level that is in time with the least loss, or without --within-ms at "
         "the one that answers soonest, among those that lose no more than --kld-max, answer sooner "
         "than computing, and cost less. Prices are in any currency. Formulas: docs/streaming.md.",
+    .settings = CLI_SET_MODEL | CLI_SET_THREADS,
     .options =
         (const cli_option[]){
             {.name = "tokens",
@@ -171,8 +243,8 @@ const cli_verb cli_verb_plan = {
              .kind = CLI_NUMBER,
              .value = "MS",
              .help = "the same while others are loaded, which is slower (default: --token-ms)",
-             .detail = "What skymem run calls load_ms, divided by its overlapped_tokens, over a "
-                       "link that leaves the engine a part of the prefix."},
+             .detail = "skymem run keeps it for --model after a load over a link that leaves the "
+                       "engine a part of the prefix."},
             {.name = "mbps",
              .kind = CLI_NUMBER,
              .value = "MBIT/S",
@@ -226,6 +298,8 @@ const cli_verb cli_verb_plan = {
     .examples =
         (const cli_example[]){
             {"skymem plan --mbps 500 --token-ms 1 --reuse 3", "a slower link and a slower engine"},
+            {"skymem plan --model gemma-3-270m --tokens 2048 --mbps 50",
+             "what a run of this model would take, as runs here have measured it"},
             {"skymem plan --bytes-per-token 18432 --token-ms 1.6 --mbps 200 --within-ms 2000",
              "Gemma 3 270M on two cores, from a satellite, in time"},
             {NULL, NULL},

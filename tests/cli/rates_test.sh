@@ -33,6 +33,25 @@ expect 0 "${run[@]}" --threads 1 --prompt-file "$work/long"
 rated '[e["threads"] for e in l] == [2, 1]'
 file=$(echo "$rates"/*.json)
 
+# a plan of the model goes by what was kept for as many threads, and flags go before that
+kept=$(python3 -c 'import json, sys
+l = json.load(open(sys.argv[1]))["rates"]
+print(next(e["token_ns"] for e in l if e["threads"] == 1) / 1e6)' "$file")
+plan=("$skymem" plan --model "$work/tiny.gguf" --tokens 100 --threads)
+expect 0 "${plan[@]}" 1 --json
+holds "abs(o['compute_ms'] - 100 * $kept) < 1e-6 * o['compute_ms']"
+holds 'o["levels"][0]["bytes"] > 0'
+expect 0 "${plan[@]}" 1 --token-ms 7 --json
+holds 'o["compute_ms"] == 700'
+expect 0 "${plan[@]}" 1 --bytes-per-token 100 --json
+holds 'o["levels"][0]["bytes"] < 100 * 100'
+expect 1 "${plan[@]}" 3
+says "no run has measured this model with 3 threads"
+expect 0 "${plan[@]}" 3 --token-ms 7
+! grep -q assumed "$work/out" || fail "$(cat "$work/out")"
+expect 1 "$skymem" plan --model "$work/absent.gguf"
+says "absent.gguf"
+
 # what is no such file
 for content in '{' '[]' '{"rates": 7}' '{"rates": [7, null, {"cpu": 1}]}'; do
     printf '%s' "$content" >"$file"
