@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""bench/overlap.py BUILD [MODEL...]: `skymem bench overlap` of each model, on one thread.
+"""bench/overlap.py BUILD [--at LIST] [MODEL...]: `skymem bench overlap` of models, on one thread.
 
 Writes bench/results/overlap.jsonl, the lines as the program says them and the model's name, and
 overlap.md, a table for each model. Without MODEL: gemma-3-270m and both Qwens, of those that this
-machine has. With --lines FILE instead of BUILD the tables are made of lines measured before.
+machine has. With --at these rows alone are measured, and go in the place of those of before. With
+--lines FILE instead of BUILD the tables are made of lines measured before.
 """
 
 import importlib.machinery
@@ -35,14 +36,14 @@ def machine():
     return module.head("bench/overlap.py build")
 
 
-def measure(build, model):
+def measure(build, model, at):
     """The lines of one model, or none when it is not here."""
     if subprocess.run([os.path.join(HOME, "tools", "get-model"), "--cached", model],
                       stdout=subprocess.DEVNULL).returncode:
         print(f"{model} was not fetched", file=sys.stderr)
         return []
     command = [os.path.join(build, "skymem"), "bench", "overlap", "--threads", "1", "--json",
-               "--model", model]
+               "--model", model] + (["--at", at] if at else [])
     run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return [json.loads(line) | {"model": model} for line in run.stdout.splitlines()]
 
@@ -63,6 +64,43 @@ def places(rows):
     return found
 
 
+def lines_of(path):
+    with open(path, encoding="utf-8") as f:
+        return [json.loads(line) for line in f]
+
+
+def place_of(row):
+    """What rows that are measured together have in common. Which rate is the equal one varies."""
+    place = re.sub(r", (load alone|both|skymem plan).*", "", row["case"])
+    return row["model"], "equal" if "(equal)" in place else place
+
+
+def renew(old, new):
+    """The old lines, but for those of places that were measured again."""
+    again = {place_of(row) for row in new}
+    return sorted([row for row in old if place_of(row) not in again] + new,
+                  key=lambda row: (MODELS.index(row["model"]), order_of(row["case"])))
+
+
+def order_of(case):
+    """As the bench has its rows: what holds for all, the links by rate, then the others."""
+    names = ("level 8, ", "level 4, ", "disk", "sky")
+    name = next((n for n in names if case.startswith(n)), "")
+    rate = re.match(r"([0-9.]+) Mb/s( \(equal\))?", case.removeprefix(name))
+    at = float(rate[1]) if rate and not rate[2] else 0
+    return (2 + names.index(name), at) if name else (1 if rate else 0, at)
+
+
+def judge(found):
+    """How the rows of a model keep what docs/streaming.md says of them."""
+    ratios = {name: both / min(load, cold) for name, (load, cold, both, _, _) in found.items()}
+    plans = [plan / both for _, _, both, _, plan in found.values() if plan]
+    near = sum(abs(p - 1) <= 0.15 for p in plans)
+    worst = max(ratios, key=ratios.get)
+    return (f"At most {ratios[worst]:.2f} of the better one ({worst}); `skymem plan` within 15 % at"
+            f" {near} of {len(plans)} links.")
+
+
 def table(model, rows):
     stored = next(r for r in rows if r["case"] == "bytes of the prefix")
     tokens = int(rows[0]["case"].split()[0])
@@ -76,14 +114,19 @@ def table(model, rows):
         yield (f"| {name} | {load:,.0f} | {cold:,.0f} | {both:,.0f} | {both / min(load, cold):.2f}"
                f" | {computed} | {foreseen} |")
     yield ""
+    yield judge(places(rows))
+    yield ""
 
 
 def main():
-    if sys.argv[1] == "--lines":
-        with open(sys.argv[2], encoding="utf-8") as f:
-            rows = [json.loads(line) for line in f]
+    words, at, rows = sys.argv[1:], None, []
+    if words[0] == "--lines":
+        rows = lines_of(words[1])
     else:
-        rows = [row for model in sys.argv[2:] or MODELS for row in measure(sys.argv[1], model)]
+        if words[1:2] == ["--at"]:
+            at, rows = words[2], lines_of(os.path.join(RESULTS, "overlap.jsonl"))
+        for model in words[3 if at else 1:] or MODELS:
+            rows = renew(rows, measure(words[0], model, at))
     lines = machine() + [NOTE, ""]
     for model in dict.fromkeys(row["model"] for row in rows):
         lines += table(model, [row for row in rows if row["model"] == model])

@@ -55,6 +55,11 @@ const cli_verb cli_verb_bench = {
              .kind = CLI_PATH,
              .value = "FILE",
              .help = "policies: requests, a JSON object a line with hash_ids, as Mooncake's"},
+            {.name = "at",
+             .kind = CLI_TEXT,
+             .value = "LIST",
+             .help = "overlap: these rows alone, separated by commas: equal, a rate in Mb/s, "
+                     "level8, level4, disk, sky"},
             {.name = "seed",
              .kind = CLI_COUNT,
              .value = "N",

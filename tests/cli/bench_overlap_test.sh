@@ -13,6 +13,10 @@ lines_hold 'all(r["ratio"] > 0 for r in rows if "both" in r["case"])'
 lines_hold '{r["case"].split(", load")[0] for r in rows if "load alone" in r["case"]} >= {"disk",
     "sky", *(f"level {l}, {mbps} Mb/s" for l in (8, 4) for mbps in (20, 100))}'
 [ -z "$(find "$work/cache" -path '*bench*' -type f)" ] || fail "files were left"
+expect 0 "$skymem" bench overlap --quick --threads 1 --model "$work/tiny.gguf" --at disk,100 --json
+lines_hold '{r["case"].split(",")[0] for r in rows[2:]} == {"100 Mb/s", "disk"} and len(rows) == 7'
+expect 2 "$skymem" bench overlap --model "$work/tiny.gguf" --at disk,moon
+says "each once, of equal"
 expect 1 "$skymem" bench overlap --model "$work/absent.gguf"
 says "absent.gguf"
 finish
