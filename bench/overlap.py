@@ -19,10 +19,11 @@ HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RESULTS = os.path.join(HOME, "bench", "results")
 NOTE = """\
 Each model by `skymem bench overlap --threads 1 --model NAME --json`. The three times of a row are
-measured one after the other in one run. Answers are the cold run's to the last bit, but for levels
-8 and 4; the bench fails otherwise. A link is a driver tier, which reads whole values: of Gemma,
-whose layers have windows, it moves 37.8 MB where 14.2 MB are used. `skymem plan` knows what the
-links before have shown of the engine."""
+measured one after the other in one run: the column *compute alone* is the same work in each, and
+shows how much the machine's speed changed meanwhile. Answers are the cold run's to the last bit,
+but for levels 8 and 4; the bench fails otherwise. A link is a driver tier, which reads whole
+values: of Gemma, whose layers have windows, it moves 37.8 MB where 14.2 MB are used. `skymem plan`
+knows what the links before have shown of the engine."""
 MODELS = ("gemma-3-270m", "qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b")
 
 
