@@ -12,36 +12,53 @@ too, and never bytes under tokens that they are not of.
 
 from __future__ import annotations
 
+import json
 import threading
+import weakref
+from collections.abc import Mapping
 from collections.abc import Sequence as Row
+from functools import partial
+from itertools import dropwhile
 from typing import Any, TypeAlias
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 
 from skymem import _core
 from skymem.cache import Cache
-from skymem.errors import UnsupportedError
+from skymem.errors import BusyError, UnsupportedError
 from skymem.keys import digest
 from skymem.manager import Lookup, Manager, Profile, Sequence, open_store, read_profile
 
 Prompt: TypeAlias = str | Row[str] | Row[int] | torch.Tensor
 """A text, several texts, or tokens: of one prompt [tokens], or of several [prompts, tokens]."""
 
-FORMAT = b"skymem.transformers 1"
+FORMAT = b"skymem.transformers 2"
 NOTHING: tuple[Any, list[Sequence]] = (None, [])
+# Settings of a model that change no state, as those whose names begin with _ (its folder).
+PASSING = {"architectures", "use_cache", "pad_token_id", "eos_token_id", "bos_token_id"}
 ELEMENTS = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
+
+
+def lasting(settings: dict[str, Any]) -> dict[str, Any]:
+    """Those of a model that its state depends on."""
+    return {
+        name: lasting(value) if isinstance(value, dict) else value
+        for name, value in settings.items()
+        if not name.startswith("_") and name not in PASSING
+    }
 
 
 class Shape:
     """What a model's state looks like, and what its keys depend on."""
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
+        can_generate = getattr(model, "can_generate", lambda: False)()
+        if not can_generate or getattr(model.config, "is_encoder_decoder", False):
+            raise UnsupportedError(f"{type(model).__name__}: a causal language model is wanted")
         config = model.config.get_text_config(decoder=True)
         self.config, self.device, self.dtype = model.config, model.device, model.dtype
-        self.heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-        dim = getattr(config, "head_dim", None)
-        self.dim = int(dim or config.hidden_size // config.num_attention_heads)
         layers = DynamicCache(config=model.config).layers
         kinds = {type(layer) for layer in layers}
         if not layers or not kinds <= {DynamicLayer, DynamicSlidingWindowLayer}:
@@ -49,6 +66,9 @@ class Shape:
             raise UnsupportedError(f"{type(model).__name__}: its state is not rows ({names})")
         if getattr(config, "num_kv_shared_layers", 0) or self.dtype not in ELEMENTS:
             raise UnsupportedError(f"{type(model).__name__}: shares state, or is {self.dtype}")
+        self.heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        dim = getattr(config, "head_dim", None)
+        self.dim = int(dim or config.hidden_size // config.num_attention_heads)
         self.windows = [int(getattr(layer, "sliding_window", 0)) for layer in layers]
         # Layers in stored order: by group of one window, full attention first.
         self.groups = sorted(set(self.windows))
@@ -56,12 +76,15 @@ class Shape:
         self.print = self._fingerprint(model, tokenizer)
 
     def _fingerprint(self, model: Any, tokenizer: Any) -> bytes:
-        pieces = [FORMAT, model.config.to_json_string(use_diff=False).encode()]
+        config = lasting(json.loads(model.config.to_json_string(use_diff=False)))
+        pieces = [FORMAT, json.dumps(config, sort_keys=True).encode()]
         pieces.append(str(model.config._attn_implementation).encode())
         if tokenizer is not None:
             backend = getattr(tokenizer, "backend_tokenizer", None)
-            words = backend.to_str() if backend else str(sorted(tokenizer.get_vocab().items()))
-            pieces.append(words.encode())
+            words = json.loads(backend.to_str()) if backend else tokenizer.get_vocab()
+            for name in ("padding", "truncation") if backend else ():  # of its last call
+                words.pop(name, None)
+            pieces.append(json.dumps(words, sort_keys=True).encode())
         for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
             hashed = _core.content_hash(tensor.detach().cpu().reshape(-1).view(torch.uint8))
             pieces.append(f"{name} {tensor.dtype} {hashed}".encode())
@@ -72,14 +95,15 @@ class Shape:
 
 
 class PromptCache(DynamicCache):
-    """A DynamicCache that knows which tokens went through it: `prompts`, then `seen`."""
+    """A DynamicCache that knows which tokens went through it: of each prompt the restored ones,
+    then `fed`. After anything else than tokens one behind the other it is `unsure`, for good."""
 
     def __init__(self, shape: Shape, prompts: list[list[int]], states: list[State]) -> None:
         super().__init__(config=shape.config)
-        self.prompts, self.states = prompts, states
+        self.shape, self.prompts, self.states = shape, prompts, states
         self.pads = [max(map(len, prompts)) - len(row) for row in prompts]
-        self.filled = 0  # slots that were restored
-        self.seen: list[torch.Tensor | None] = []
+        self.filled, self.unsure = 0, False  # filled: slots that were restored
+        self.fed = torch.zeros(len(prompts), 0, dtype=torch.long, device=shape.device)
         for layer in self.layers:
             if isinstance(layer, DynamicSlidingWindowLayer):
                 layer.activate_past_recording()  # or rows leave before they are stored
@@ -100,20 +124,51 @@ class PromptCache(DynamicCache):
                 # answers are wrong, and nothing says so.
                 layer.cumulative_length = slots
 
+    def feed(self, ids: Any, mask: Any, positions: Any) -> None:
+        """Before a forward pass: its tokens, if each row is a prompt's, one behind the other."""
+        start, rows = self.filled + self.fed.shape[1], len(self.prompts)
+        whole = isinstance(ids, torch.Tensor) and ids.dim() == 2 and len(ids) % rows == 0
+        self.unsure |= not whole or start != self.get_seq_length()
+        if self.unsure:
+            return
+        pads = torch.tensor(self.pads, device=ids.device).repeat_interleave(len(ids) // rows)
+        place = torch.arange(start + ids.shape[1], device=ids.device) - pads[:, None]
+        wanted = place[:, start:]
+        if mask is None or positions is None:
+            self.unsure = any(self.pads)
+        if mask is not None and getattr(mask, "shape", None) == place.shape:
+            self.unsure |= bool(((place >= 0) != mask).any())
+        elif mask is not None:
+            self.unsure = True
+        if positions is not None:
+            wrong = positions.dim() != 2 or positions.shape[1] != ids.shape[1]
+            self.unsure |= wrong or bool(((positions != wanted) & (wanted >= 0)).any())
+        self.fed = torch.cat([self.fed, ids[:: len(ids) // rows]], 1)
+
+    def crop(self, tokens_to_remove: int) -> None:
+        super().crop(tokens_to_remove)
+        self.filled = min(self.filled, self.get_seq_length())
+        self.fed = self.fed[:, : self.get_seq_length() - self.filled]
+
+    def reorder_cache(self, beam_idx: torch.Tensor) -> None:
+        beams = len(beam_idx) // len(self.prompts)
+        kept = [number // beams for number in range(len(beam_idx))]
+        self.unsure |= (beam_idx // max(1, beams)).tolist() != kept
+        super().reorder_cache(beam_idx)
+
+    def batch_select_indices(self, indices: torch.Tensor) -> None:
+        self.unsure = True
+        super().batch_select_indices(indices)
+
     def tokens_of(self, row: int) -> list[int]:
-        """The tokens whose state row `row` holds, as far as that is certain."""
-        known = self.prompts[row][: max(0, self.filled - self.pads[row])]
-        pad = max(0, self.pads[row] - self.filled)
-        beams = self.layers[0].keys.shape[0] // len(self.prompts)
-        for piece in self.seen:
-            if piece is None:
-                break
-            fed = piece[row * beams].tolist()
-            known += fed[pad:]
-            pad = max(0, pad - len(fed))
-        exact = beams == 1 and len(known) + self.pads[row] == self.get_seq_length()
-        prompt = self.prompts[row]
-        return known if exact else prompt if known[: len(prompt)] == prompt else []
+        """The tokens whose state row `row` holds; of beams, those of the prompt. [] if unsure."""
+        pad, slots = self.pads[row], self.filled + self.fed.shape[1]
+        if self.unsure or any(layer.get_seq_length() != slots for layer in self.layers):
+            return []
+        tokens = self.prompts[row][: max(0, self.filled - pad)]
+        tokens = tokens + self.fed[row, max(0, pad - self.filled) :].tolist()
+        beams = self.layers[0].keys.shape[0] > len(self.prompts)
+        return tokens[: len(self.prompts[row])] if beams else tokens
 
 
 class State:
@@ -174,25 +229,30 @@ class KVCacheBlock:
         level: str | float | None = None, calibration: Profile | str | None = None,
         block_tokens: int = 32, salt: bytes | None = None,
     ) -> None:  # fmt: skip
-        self.store = open_store(store, level)
         self.model, self.tokenizer, self.block_tokens = model, tokenizer, block_tokens
         self.shape = Shape(model, tokenizer)
+        self.store = open_store(store, level)
         self.manager: Manager | None = Manager(self.store, State(self.shape), salt=salt,
             block_tokens=block_tokens, profile=read_profile(calibration))  # fmt: skip
         self.lookups: list[Lookup] = []  # what the last get_cache found, of each prompt
         self._owner = not isinstance(store, Cache)
         self._local = threading.local()  # the last cache of each thread, until it is stored
-        self._hook = model.register_forward_pre_hook(note_tokens, with_kwargs=True)
+        hook = model.register_forward_pre_hook(partial(feed_cache, self.shape), with_kwargs=True)
+        self._let_go = weakref.finalize(self, hook.remove)
 
     def __enter__(self) -> KVCacheBlock:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self.close()
+        except BusyError:
+            if kind is None:  # frames of an exception hold the manager: the store closes with it
+                raise
 
     def close(self) -> None:
         """Let go of the model, and close the store if it was opened here."""
-        self._hook.remove()
+        self._let_go()
         self._local = threading.local()
         self.manager = None
         if self._owner:
@@ -200,11 +260,17 @@ class KVCacheBlock:
 
     def tokens(self, prompt: Prompt) -> list[list[int]]:
         """The tokens of each prompt, as the tokenizer makes them, without padding."""
-        if isinstance(prompt, torch.Tensor):
-            return [row.tolist() for row in prompt.reshape(-1, prompt.shape[-1])]
+        if isinstance(prompt, Mapping) or not getattr(prompt, "shape", True):
+            raise TypeError("a prompt is a text, texts or tokens: pass inputs.input_ids")
         texts: list[Any] = [prompt] if isinstance(prompt, str) else list(prompt)
-        if texts and isinstance(texts[0], int):
-            return [texts]
+        if not texts:
+            raise ValueError("the prompt is empty")
+        if not isinstance(texts[0], str):
+            ids = torch.as_tensor(prompt)
+            if ids.dim() not in (1, 2) or not ids.numel():
+                raise ValueError(f"prompts are [tokens] or [prompts, tokens], not {[*ids.shape]}")
+            rows = ids.reshape(-1, ids.shape[-1]).tolist()
+            return self._unpadded(rows) if len(rows) > 1 else rows
         if self.tokenizer is None:
             raise ValueError("a text needs a tokenizer; pass one, or tokens instead of the text")
         if len(texts) > 1 and self.tokenizer.padding_side != "left":
@@ -255,6 +321,12 @@ class KVCacheBlock:
             state.cache = cache
         return sum(sequence.save(row)[0] for sequence, row in zip(sequences, held) if row)
 
+    def _unpadded(self, rows: list[list[int]]) -> list[list[int]]:
+        pad = getattr(self.tokenizer or self.model.config, "pad_token_id", None)
+        if all(row[0] == pad for row in rows):
+            raise ValueError("every prompt begins with padding: drop the columns that are padding")
+        return [list(dropwhile(lambda token: token == pad, row)) for row in rows]
+
     def _compute(self, row: list[int]) -> int:
         self.get_cache(row)
         cache, sequences = self._local.last
@@ -283,18 +355,12 @@ class KVCacheBlock:
 
 def aligned(rows: list[torch.Tensor], held: int) -> torch.Tensor:
     """[prompts, heads, held, dim]: the last rows of each, zeros before them."""
-    if len(rows) == 1 and rows[0].shape[1] >= held:
-        return rows[0][None, :, rows[0].shape[1] - held :]
-    out = rows[0].new_zeros(len(rows), rows[0].shape[0], held, rows[0].shape[2])
-    for number, row in enumerate(rows):
-        last = min(held, row.shape[1])
-        out[number, :, held - last :] = row[:, row.shape[1] - last :]
-    return out
+    last = [row[:, -held:].transpose(0, 1) for row in rows]
+    return pad_sequence(last, batch_first=True, padding_side="left").transpose(1, 2)
 
 
-def note_tokens(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Before each forward pass: which tokens go through a cache of ours."""
+def feed_cache(shape: Shape, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     cache = kwargs.get("past_key_values")
-    if isinstance(cache, PromptCache):
-        cache.seen.append(kwargs.get("input_ids", args[0] if args else None))
-
+    if isinstance(cache, PromptCache) and cache.shape is shape:
+        ids = kwargs.get("input_ids", args[0] if args else None)
+        cache.feed(ids, kwargs.get("attention_mask"), kwargs.get("position_ids"))
