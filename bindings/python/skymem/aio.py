@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+import weakref
 from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -29,6 +30,15 @@ if TYPE_CHECKING:
     from skymem._core import Buffer, Target
 
 
+def let_go(waiting: dict[_core.Batch, asyncio.Future[None]], event: int) -> None:
+    """Cancel what is under way, which would tell the eventfd; then close that."""
+    for batch, future in list(waiting.items()):
+        batch.cancel()
+        future.cancel()
+    waiting.clear()
+    os.close(event)
+
+
 class AsyncCache:
     """A cache for one event loop, which it never blocks. A cancelled task cancels its batch.
 
@@ -46,6 +56,8 @@ class AsyncCache:
         self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting: dict[_core.Batch, asyncio.Future[None]] = {}
+        self._let_go = weakref.finalize(self, let_go, self._waiting, self._event)
+        self._let_go.atexit = False
 
     async def __aenter__(self) -> AsyncCache:
         return self
@@ -57,15 +69,11 @@ class AsyncCache:
 
     async def close(self) -> None:
         """Cancel what is under way, write out what is queued and close."""
-        for batch, future in list(self._waiting.items()):
-            batch.cancel()
-            future.cancel()
-        self._waiting.clear()
         if self._event < 0:
             return
         if self._loop is not None:
             self._loop.remove_reader(self._event)
-        os.close(self._event)
+        self._let_go()
         self._event = -1
         if self._owner:
             await asyncio.get_running_loop().run_in_executor(None, self.cache.close)
@@ -128,7 +136,7 @@ class AsyncCache:
         return batch.versions()[0] or None
 
     async def put_many(
-        self, keys: Sequence[Key], values: Sequence[Buffer | list[Buffer]], *,
+        self, keys: Sequence[Key], values: Sequence[Buffer | Sequence[Buffer]], *,
         parents: Sequence[bytes | None] | None = None, ttl: int = 0, durable: bool = False,
         drop: bool = False, timeout: float | None = None, tiers: Sequence[int] | None = None,
         level: str | None = None,
@@ -157,9 +165,9 @@ class AsyncCache:
         raise BusyError("get: the value changed while it was read, eight times")
 
     async def get_many(
-        self, keys: Sequence[Key], out: Sequence[Target | list[Target | int]], *, offset: int = 0,
-        size: int = 0, timeout: float | None = None, tiers: Sequence[int] | None = None,
-        level: str | None = None,
+        self, keys: Sequence[Key], out: Sequence[Target | Sequence[Target | int]], *,
+        offset: int = 0, size: int = 0, timeout: float | None = None,
+        tiers: Sequence[int] | None = None, level: str | None = None,
     ) -> list[int | None]:  # fmt: skip
         """As `Cache.get_many`."""
         batch = await self._run(_core.OP_get, keys, out, offset=offset, size=size, timeout=timeout,

@@ -271,7 +271,7 @@ class Cache(_core.Cache):
         return self.read(key, offset, size, timeout, coding_of(level), tiers_mask(tiers))
 
     def get_into(
-        self, key: Key, out: Target | list[Target | int], *, offset: int = 0, size: int = 0,
+        self, key: Key, out: Target | Sequence[Target | int], *, offset: int = 0, size: int = 0,
         timeout: float | None = None, tiers: Sequence[int] | None = None, level: str | None = None,
     ) -> int | None:  # fmt: skip
         """Copy the payload into writable memory; how many bytes, or None when it is not there.
@@ -333,7 +333,7 @@ class Cache(_core.Cache):
     # ---- many keys in one batch ----
 
     def put_many(
-        self, keys: Sequence[Key], values: Sequence[Buffer | list[Buffer]], *,
+        self, keys: Sequence[Key], values: Sequence[Buffer | Sequence[Buffer]], *,
         parents: Sequence[bytes | None] | None = None, ttl: int = 0, durable: bool = False,
         drop: bool = False, timeout: float | None = None, tiers: Sequence[int] | None = None,
         level: str | None = None,
@@ -345,9 +345,9 @@ class Cache(_core.Cache):
         )  # fmt: skip
 
     def get_many(
-        self, keys: Sequence[Key], out: Sequence[Target | list[Target | int]], *, offset: int = 0,
-        size: int = 0, timeout: float | None = None, tiers: Sequence[int] | None = None,
-        level: str | None = None,
+        self, keys: Sequence[Key], out: Sequence[Target | Sequence[Target | int]], *,
+        offset: int = 0, size: int = 0, timeout: float | None = None,
+        tiers: Sequence[int] | None = None, level: str | None = None,
     ) -> list[int | None]:  # fmt: skip
         """Copy payloads into writable memory, one buffer a key: the bytes of each, None: not there.
 

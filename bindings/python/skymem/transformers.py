@@ -165,8 +165,8 @@ class PromptCache(DynamicCache):
         pad, slots = self.pads[row], self.filled + self.fed.shape[1]
         if self.unsure or any(layer.get_seq_length() != slots for layer in self.layers):
             return []
-        tokens = self.prompts[row][: max(0, self.filled - pad)]
-        tokens = tokens + self.fed[row, max(0, pad - self.filled) :].tolist()
+        fed: list[int] = self.fed[row, max(0, pad - self.filled) :].tolist()
+        tokens = self.prompts[row][: max(0, self.filled - pad)] + fed
         beams = self.layers[0].keys.shape[0] > len(self.prompts)
         return tokens[: len(self.prompts[row])] if beams else tokens
 

@@ -70,7 +70,10 @@ static int add_buffers(batch_object *b, PyObject *buffers) {
         b->items[i].span_count = spans;
         for (uint32_t s = 0; s < spans; s++, at++) {
             PyObject *object = span_at(buffer, s); /* none: the list is shorter by now */
-            if (!object || add_span(b, object, b->op == SKY_OP_GET, &b->spans[at]) < 0)
+            Py_XINCREF(object);                    /* it may be taken out of the list meanwhile */
+            int failed = object ? add_span(b, object, b->op == SKY_OP_GET, &b->spans[at]) : -1;
+            Py_XDECREF(object);
+            if (failed)
                 return -1;
         }
     }
@@ -91,7 +94,7 @@ static int add_parents(batch_object *b, PyObject *parents) {
 }
 
 static batch_object *batch_make(cache_object *cache, sky_op op, PyObject *keys) {
-    batch_object *b = PyObject_New(batch_object, batch_type);
+    batch_object *b = PyObject_GC_New(batch_object, batch_type);
     if (!b)
         return NULL;
     memset((char *)b + sizeof(PyObject), 0, sizeof *b - sizeof(PyObject));
@@ -110,6 +113,7 @@ static batch_object *batch_make(cache_object *cache, sky_op op, PyObject *keys) 
         if (key_parse(cache, PyTuple_GetItem(b->keys, i), &b->items[i]) < 0)
             break;
     }
+    PyObject_GC_Track((PyObject *)b);
     if (!PyErr_Occurred())
         return b;
     Py_DECREF(b);
@@ -118,9 +122,13 @@ static batch_object *batch_make(cache_object *cache, sky_op op, PyObject *keys) 
 
 /* ---- under way ---- */
 
-void batch_end(batch_object *b) {
+/* The batch is no longer the library's. */
+static void batch_end(batch_object *b) {
     if (!b->link)
         return;
+    b->lent = true;
+    for (uint32_t i = 0; i < b->count; i++)
+        b->cache->leases += b->items[i].lease.id != 0;
     *b->link = b->next;
     if (b->next)
         b->next->link = b->link;
@@ -130,12 +138,25 @@ void batch_end(batch_object *b) {
     b->view_count = 0;
 }
 
-static void batch_give_up(batch_object *b) {
+/* Give back what was leased and nobody took. */
+static void batch_return(batch_object *b) {
+    for (uint32_t i = 0; b->lent && i < b->count; i++) {
+        if (!b->items[i].lease.id)
+            continue;
+        if (b->cache->handle)
+            (void)sky_release(b->cache->handle, b->items[i].lease);
+        b->items[i].lease.id = 0;
+        b->cache->leases--;
+    }
+}
+
+void batch_give_up(batch_object *b) {
     if (!b->link)
         return;
     if (b->cache->handle)
         sky_cancel(b->cache->handle, b->id);
     batch_end(b);
+    batch_return(b);
 }
 
 static int batch_start(batch_object *b, const sky_call *call) {
@@ -258,6 +279,10 @@ static batch_object *submit(PyObject *self, PyObject *args, PyObject *kwargs) {
     sky_call call;
     if (call_of(&o, &call) < 0)
         return NULL;
+    if (op == SKY_OP_PUT && buffers == Py_None) {
+        PyErr_SetString(PyExc_TypeError, "put: values are wanted, one for each key");
+        return NULL;
+    }
     batch_object *b = batch_make((cache_object *)self, (sky_op)op, keys);
     if (!b)
         return NULL;
@@ -411,7 +436,7 @@ static PyObject *batch_leases(PyObject *self, PyObject *unused) {
     batch_object *b = (batch_object *)self;
     PyObject *list = PyList_New(b->count);
     for (uint32_t i = 0; list && i < b->count; i++) {
-        bool lent = !b->link && b->items[i].lease.id;
+        bool lent = b->lent && b->cache->handle && b->items[i].lease.id;
         PyObject *lease = lent ? lease_new(b->cache, &b->items[i]) : Py_NewRef(Py_None);
         if (lease && lent)
             b->items[i].lease.id = 0;
@@ -421,20 +446,26 @@ static PyObject *batch_leases(PyObject *self, PyObject *unused) {
     return list;
 }
 
+static int batch_traverse(PyObject *self, visitproc visit, void *arg) {
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((batch_object *)self)->cache);
+    return 0;
+}
+
 static void batch_dealloc(PyObject *self) {
+    PyObject_GC_UnTrack(self);
     batch_object *b = (batch_object *)self;
     PyTypeObject *type = Py_TYPE(self);
     batch_give_up(b);
     for (uint32_t i = 0; i < b->view_count; i++) /* of one that was never started */
         view_release(&b->views[i]);
-    for (uint32_t i = 0; b->items && i < b->count && b->cache->handle; i++)
-        (void)sky_release(b->cache->handle, b->items[i].lease); /* that nobody asked for */
+    batch_return(b);
     PyMem_Free(b->items);
     PyMem_Free(b->spans);
     PyMem_Free(b->views);
     Py_XDECREF(b->keys);
     Py_XDECREF(b->cache);
-    PyObject_Free(self);
+    PyObject_GC_Del(self);
     Py_DECREF(type);
 }
 
@@ -453,11 +484,13 @@ static PyMethodDef batch_methods[] = {
 
 static PyType_Slot batch_slots[] = {{Py_tp_methods, batch_methods},
                                     {Py_tp_dealloc, batch_dealloc},
+                                    {Py_tp_traverse, batch_traverse},
                                     {Py_tp_doc, "Operations under way, or over."},
                                     {0, NULL}};
 static PyType_Spec batch_spec = {.name = "skymem._core.Batch",
                                  .basicsize = sizeof(batch_object),
-                                 .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                 .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC |
+                                          Py_TPFLAGS_DISALLOW_INSTANTIATION,
                                  .slots = batch_slots};
 
 int add_batch(PyObject *module) {

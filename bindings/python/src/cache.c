@@ -86,6 +86,21 @@ static PyObject *cache_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 
 /* ---- closing ---- */
 
+static void close_later(void *handle) {
+    sky_cache_close(handle);
+}
+
+/* A thread of the cache cannot wait for its own end: the garbage collector may run there. */
+static void close_handle(cache_object *cache) {
+    sky_cache *handle = cache->handle;
+    cache->handle = NULL;
+    if (core_in_store && PyThread_start_new_thread(close_later, handle) != (unsigned long)-1)
+        return;
+    Py_BEGIN_ALLOW_THREADS;
+    sky_cache_close(handle);
+    Py_END_ALLOW_THREADS;
+}
+
 static PyObject *cache_close(PyObject *self, PyObject *unused) {
     (void)unused;
     cache_object *cache = (cache_object *)self;
@@ -105,15 +120,9 @@ static PyObject *cache_close(PyObject *self, PyObject *unused) {
     if (ours && cache->managers)
         return raise_status(SKY_E_BUSY, "close: %d managers use it; let go of them first",
                             cache->managers);
-    sky_cache *handle = cache->handle;
-    while (cache->under_way) {
-        sky_cancel(handle, cache->under_way->id);
-        batch_end(cache->under_way);
-    }
-    cache->handle = NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    sky_cache_close(handle);
-    Py_END_ALLOW_THREADS;
+    while (cache->under_way)
+        batch_give_up(cache->under_way);
+    close_handle(cache);
     Py_RETURN_NONE;
 }
 

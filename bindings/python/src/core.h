@@ -7,7 +7,11 @@
  *  - A Batch holds its cache, its names and the memory behind its spans. One that is dropped while
  *    it is under way is cancelled first.
  *  - A Cache is closed only when no call on it is under way and nothing leased from it is in use.
- *  - The GIL guards every field here; it is let go around calls that may wait or copy. */
+ *  - The GIL guards every field here; it is let go around calls that may wait or copy.
+ *
+ * Objects here refer to each other in one direction only, so each cycle goes through an object of
+ * Python's, which the garbage collector clears: what refers to another has a traverse, none a
+ * clear. */
 #ifndef SKYMEM_PYTHON_CORE_H
 #define SKYMEM_PYTHON_CORE_H
 
@@ -58,6 +62,7 @@ struct batch_object {
     sky_batch id;
     uint32_t count;
     uint32_t view_count;
+    bool lent; /* it is over, and what its items lease counts in cache->leases */
     sky_item *items;
     sky_span *spans;
     view *views;
@@ -69,6 +74,9 @@ extern PyTypeObject *cache_type, *batch_type, *lease_type, *profile_type;
 extern bool core_leaving;
 /* Set when no cache can be open any more: nothing calls Python. */
 extern bool core_gone;
+/* Above 0 on a thread that is in a method of a store written in Python: it is one of the cache's,
+ * and so cannot close that cache. */
+extern _Thread_local int core_in_store;
 
 /* Set the exception that belongs to a status. NULL, for callers to return. */
 PyObject *raise_status(sky_status status, const char *format, ...)
@@ -114,8 +122,8 @@ bool background_run(background **slot, void (*work)(void *), void (*give_up)(voi
  * wait for it. NULL: on this thread. */
 void background_ask(background *e, void (*call)(void *), void *context);
 
-/* The batch is no longer the library's. */
-void batch_end(batch_object *batch);
+/* Cancel a batch, if it is under way. */
+void batch_give_up(batch_object *batch);
 PyObject *cache_submit(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *cache_run(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *cache_read(PyObject *self, PyObject *args, PyObject *kwargs);

@@ -11,18 +11,37 @@
 #include <string.h>
 
 bool core_gone;
+_Thread_local int core_in_store;
+
+static PyGILState_STATE enter_python(void) {
+    core_in_store++;
+    return PyGILState_Ensure();
+}
+
+static void leave_python(PyGILState_STATE gil) {
+    PyGILState_Release(gil);
+    core_in_store--;
+}
 
 /* ---- exceptions as statuses ---- */
 
-static sky_status status_attribute(PyObject *value, const char *name) {
+/* A number of an exception; 0: it has none. */
+static long number_of(PyObject *value, const char *name) {
     PyObject *number = PyObject_GetAttrString(value, name);
-    long status = number ? PyLong_AsLong(number) : SKY_E_IO;
+    long out = number ? PyLong_AsLong(number) : 0;
     Py_XDECREF(number);
     if (PyErr_Occurred()) {
         PyErr_Clear();
-        return SKY_E_IO;
+        return 0;
     }
-    return (sky_status)status;
+    return out;
+}
+
+/* Of an exception of ours. The class itself, and one that a store derives from it, have none that
+ * says what failed. */
+static sky_status status_of_error(PyObject *value) {
+    long status = number_of(value, "status");
+    return status == SKY_MISS || (status < 0 && status > INT16_MIN) ? (sky_status)status : SKY_E_IO;
 }
 
 /* Take the exception away; its words go to *error, when that is wanted. */
@@ -35,7 +54,7 @@ static sky_status take_exception(PyObject *store, sky_error *error) {
     sky_status status = SKY_E_IO;
     bool known = true, interrupted = false;
     if (ours && PyErr_GivenExceptionMatches(value, ours))
-        status = status_attribute(value, "status");
+        status = status_of_error(value);
     else if (PyErr_GivenExceptionMatches(value, PyExc_KeyError))
         status = SKY_MISS;
     else if (PyErr_GivenExceptionMatches(value, PyExc_PermissionError))
@@ -43,7 +62,7 @@ static sky_status take_exception(PyObject *store, sky_error *error) {
     else if (PyErr_GivenExceptionMatches(value, PyExc_MemoryError))
         status = SKY_E_NOMEM;
     else if (PyErr_GivenExceptionMatches(value, PyExc_OSError))
-        status = status_attribute(value, "errno") == (sky_status)ENOSPC ? SKY_E_FULL : SKY_E_IO;
+        status = number_of(value, "errno") == ENOSPC ? SKY_E_FULL : SKY_E_IO;
     else if (PyErr_GivenExceptionMatches(value, PyExc_KeyboardInterrupt))
         interrupted = true;
     else
@@ -81,12 +100,12 @@ static sky_status finished(PyObject *store, PyObject *result) {
 static sky_status store_open(void *factory, const char *where, void **self, sky_error *error) {
     if (core_gone)
         return SKY_E_IO;
-    PyGILState_STATE gil = PyGILState_Ensure();
+    PyGILState_STATE gil = enter_python();
     PyObject *store = PyObject_CallFunction(factory, "s", where);
     sky_status status = store ? SKY_OK : take_exception(NULL, error);
     if (status == SKY_OK)
         *self = store;
-    PyGILState_Release(gil);
+    leave_python(gil);
     return status == SKY_MISS || status < 0 || status == SKY_OK ? status : SKY_E_IO;
 }
 
@@ -97,7 +116,9 @@ static sky_status take_piece(PyObject *result, void *data, uint64_t bytes, uint6
     view v;
     if (result == Py_None)
         return SKY_MISS;
-    if (!PyTuple_Check(result) ||
+    if (!PyTuple_Check(result))
+        PyErr_SetString(PyExc_TypeError, "read gives (bytes, size of the whole), or None");
+    if (PyErr_Occurred() ||
         !PyArg_ParseTuple(result, "OK;read gives (bytes, size of the whole)", &object, &whole) ||
         view_open_whole(object, false, "read", &v) < 0)
         return SKY_E_IO;
@@ -112,7 +133,7 @@ static sky_status store_read(void *self, const sky_key *key, uint64_t offset, vo
                              uint64_t bytes, uint64_t *value_bytes) {
     if (core_gone)
         return SKY_E_IO;
-    PyGILState_STATE gil = PyGILState_Ensure();
+    PyGILState_STATE gil = enter_python();
     PyObject *result = PyObject_CallMethod(self, "read", "y#KK", (const char *)key->bytes,
                                            (Py_ssize_t)SKY_KEY_BYTES, (unsigned long long)offset,
                                            (unsigned long long)bytes);
@@ -120,7 +141,7 @@ static sky_status store_read(void *self, const sky_key *key, uint64_t offset, vo
     if (PyErr_Occurred())
         status = take_exception(self, NULL);
     Py_XDECREF(result);
-    PyGILState_Release(gil);
+    leave_python(gil);
     return status;
 }
 
@@ -128,25 +149,25 @@ static sky_status store_write(void *self, const sky_key *key, const void *value,
                               bool durable) {
     if (core_gone)
         return SKY_E_IO;
-    PyGILState_STATE gil = PyGILState_Ensure();
+    PyGILState_STATE gil = enter_python();
     PyObject *result = PyObject_CallMethod(self, "write", "y#y#O", (const char *)key->bytes,
                                            (Py_ssize_t)SKY_KEY_BYTES, (const char *)value,
                                            (Py_ssize_t)bytes, durable ? Py_True : Py_False);
     sky_status status = finished(self, result);
-    PyGILState_Release(gil);
+    leave_python(gil);
     return status == SKY_MISS ? SKY_E_IO : status;
 }
 
 static sky_status store_remove(void *self, const sky_key *key) {
     if (core_gone)
         return SKY_E_IO;
-    PyGILState_STATE gil = PyGILState_Ensure();
+    PyGILState_STATE gil = enter_python();
     PyObject *result = PyObject_CallMethod(self, "remove", "y#", (const char *)key->bytes,
                                            (Py_ssize_t)SKY_KEY_BYTES);
     int there = result ? PyObject_IsTrue(result) : -1;
     Py_XDECREF(result);
     sky_status status = there < 0 ? take_exception(self, NULL) : there ? SKY_OK : SKY_MISS;
-    PyGILState_Release(gil);
+    leave_python(gil);
     return status;
 }
 
@@ -154,7 +175,7 @@ static sky_status store_remove(void *self, const sky_key *key) {
 static sky_status store_list(void *self, sky_tier_key_fn each, void *context) {
     if (core_gone)
         return SKY_E_IO;
-    PyGILState_STATE gil = PyGILState_Ensure();
+    PyGILState_STATE gil = enter_python();
     PyObject *result = PyObject_CallMethod(self, "keys", NULL);
     PyObject *keys = result ? PySequence_Tuple(result) : NULL;
     Py_ssize_t count = keys ? PyTuple_Size(keys) : 0;
@@ -166,7 +187,7 @@ static sky_status store_list(void *self, sky_tier_key_fn each, void *context) {
                                          : SKY_E_NOMEM;
     Py_XDECREF(keys);
     Py_XDECREF(result);
-    PyGILState_Release(gil);
+    leave_python(gil);
     for (Py_ssize_t i = 0; status == SKY_OK && i < count && each(context, &copies[i]); i++)
         continue;
     free(copies);
@@ -177,7 +198,7 @@ static sky_status store_usage(void *self, uint64_t *entries, uint64_t *bytes, ui
     unsigned long long counts[3];
     if (core_gone)
         return SKY_E_IO;
-    PyGILState_STATE gil = PyGILState_Ensure();
+    PyGILState_STATE gil = enter_python();
     PyObject *result = PyObject_CallMethod(self, "usage", NULL);
     bool right = result && PyTuple_Check(result) &&
                  PyArg_ParseTuple(result, "KKK;usage gives (values, bytes, most bytes)", &counts[0],
@@ -188,21 +209,23 @@ static sky_status store_usage(void *self, uint64_t *entries, uint64_t *bytes, ui
         *bytes = counts[1];
         *bytes_max = counts[2];
     } else {
-        PyErr_Clear(); /* it does not count, and that is fine */
+        if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt))
+            PyErr_SetInterrupt(); /* for who called the library */
+        PyErr_Clear();            /* it does not count, and that is fine */
     }
     Py_XDECREF(result);
-    PyGILState_Release(gil);
+    leave_python(gil);
     return status;
 }
 
 static void store_close(void *self) {
     if (core_gone)
         return;
-    PyGILState_STATE gil = PyGILState_Ensure();
+    PyGILState_STATE gil = enter_python();
     if (PyObject_HasAttrString(self, "close"))
         (void)finished(self, PyObject_CallMethod(self, "close", NULL));
     Py_DECREF((PyObject *)self);
-    PyGILState_Release(gil);
+    leave_python(gil);
 }
 
 /* ---- registering ---- */

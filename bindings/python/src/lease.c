@@ -21,17 +21,18 @@ static void lease_return(lease_object *lease) {
     lease->cache->leases--;
 }
 
+/* Of an item whose lease cache->leases counts already. */
 PyObject *lease_new(cache_object *cache, const sky_item *item) {
-    lease_object *lease = PyObject_New(lease_object, lease_type);
+    lease_object *lease = PyObject_GC_New(lease_object, lease_type);
     if (!lease)
         return NULL;
     Py_INCREF(cache);
-    cache->leases++;
     lease->cache = cache;
     lease->span = item->view;
     lease->lease = item->lease;
     lease->exports = 0;
     lease->ended = false;
+    PyObject_GC_Track((PyObject *)lease);
     return (PyObject *)lease;
 }
 
@@ -63,12 +64,19 @@ static PyObject *lease_end(PyObject *self, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
+static int lease_traverse(PyObject *self, visitproc visit, void *arg) {
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((lease_object *)self)->cache);
+    return 0;
+}
+
 static void lease_dealloc(PyObject *self) {
+    PyObject_GC_UnTrack(self);
     lease_object *lease = (lease_object *)self;
     PyTypeObject *type = Py_TYPE(self);
     lease_return(lease);
     Py_DECREF(lease->cache);
-    PyObject_Free(self);
+    PyObject_GC_Del(self);
     Py_DECREF(type);
 }
 
@@ -78,13 +86,15 @@ static PyMethodDef lease_methods[] = {
 
 static PyType_Slot lease_slots[] = {{Py_tp_methods, lease_methods},
                                     {Py_tp_dealloc, lease_dealloc},
+                                    {Py_tp_traverse, lease_traverse},
                                     {Py_bf_getbuffer, lease_show},
                                     {Py_bf_releasebuffer, lease_hide},
                                     {Py_tp_doc, "A payload where memory keeps it."},
                                     {0, NULL}};
 static PyType_Spec lease_spec = {.name = "skymem._core.Lease",
                                  .basicsize = sizeof(lease_object),
-                                 .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                 .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC |
+                                          Py_TPFLAGS_DISALLOW_INSTANTIATION,
                                  .slots = lease_slots};
 
 int add_lease(PyObject *module) {

@@ -279,7 +279,15 @@ static PyObject *manager_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     return (PyObject *)m;
 }
 
+static int manager_traverse(PyObject *self, visitproc visit, void *arg) {
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((manager_object *)self)->cache);
+    Py_VISIT(((manager_object *)self)->profile);
+    return 0;
+}
+
 static void manager_dealloc(PyObject *self) {
+    PyObject_GC_UnTrack(self);
     manager_object *m = (manager_object *)self;
     PyTypeObject *type = Py_TYPE(self);
     if (m->handle) {
@@ -312,12 +320,14 @@ static PyGetSetDef manager_fields[] = {
     {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot manager_slots[] = {{Py_tp_new, manager_new},
                                       {Py_tp_dealloc, manager_dealloc},
+                                      {Py_tp_traverse, manager_traverse},
                                       {Py_tp_getset, manager_fields},
                                       {Py_tp_doc, "The prefix cache of a model."},
                                       {0, NULL}};
 static PyType_Spec manager_spec = {.name = "skymem._core.Manager",
                                    .basicsize = sizeof(manager_object),
-                                   .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+                                   .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC |
+                                            Py_TPFLAGS_BASETYPE,
                                    .slots = manager_slots};
 
 /* ---- sequences ---- */
@@ -348,7 +358,15 @@ static PyObject *sequence_new(PyTypeObject *type, PyObject *args, PyObject *kwar
     return (PyObject *)s;
 }
 
+static int sequence_traverse(PyObject *self, visitproc visit, void *arg) {
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((sequence_object *)self)->manager);
+    Py_VISIT(((sequence_object *)self)->engine.object);
+    return 0;
+}
+
 static void sequence_dealloc(PyObject *self) {
+    PyObject_GC_UnTrack(self);
     sequence_object *s = (sequence_object *)self;
     PyTypeObject *type = Py_TYPE(self);
     if (s->handle && s->manager->cache->handle && cache_is_ours(s->manager->cache)) {
@@ -487,12 +505,14 @@ static PyMethodDef sequence_methods[] = {
     {NULL, NULL, 0, NULL}};
 static PyType_Slot sequence_slots[] = {{Py_tp_new, sequence_new},
                                        {Py_tp_dealloc, sequence_dealloc},
+                                       {Py_tp_traverse, sequence_traverse},
                                        {Py_tp_methods, sequence_methods},
                                        {Py_tp_doc, "One request on an engine."},
                                        {0, NULL}};
 static PyType_Spec sequence_spec = {.name = "skymem._core.Sequence",
                                     .basicsize = sizeof(sequence_object),
-                                    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+                                    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC |
+                                             Py_TPFLAGS_BASETYPE,
                                     .slots = sequence_slots};
 
 int add_manager(PyObject *module) {

@@ -26,17 +26,22 @@ PyObject *raise_status(sky_status status, const char *format, ...) {
     return NULL;
 }
 
+/* The end of another interpreter of the process is not the end: the library goes on. */
+static bool main_interpreter(void) {
+    return PyInterpreterState_GetID(PyInterpreterState_Get()) == 0;
+}
+
 static PyObject *leave(PyObject *module, PyObject *unused) {
     (void)module;
     (void)unused;
-    core_leaving = true;
+    core_leaving = core_leaving || main_interpreter();
     Py_RETURN_NONE;
 }
 
 static PyObject *gone(PyObject *module, PyObject *unused) {
     (void)module;
     (void)unused;
-    core_gone = true;
+    core_gone = core_gone || main_interpreter();
     Py_RETURN_NONE;
 }
 

@@ -114,6 +114,7 @@ typedef struct {
 
 enum { DL_CPU = 1, DL_CUDA_HOST = 3, DL_ROCM_HOST = 11, DL_FLOAT = 2, DL_BFLOAT = 4 };
 #define DL_READ_ONLY 1u
+#define ADDRESSES    ((int64_t)1 << 56) /* more bytes than a process has */
 
 static PyObject *dlpack_capsule(PyObject *object) {
     PyObject *call = PyObject_GetAttrString(object, "__dlpack__");
@@ -153,7 +154,7 @@ static int read_tensor(const dl_tensor *t, const char *what, view *out) {
         return -1;
     }
     size_t bits = (size_t)t->element.bits * t->element.lanes;
-    if (t->dims < 0 || t->dims > VIEW_DIMS_MAX || bits % 8) {
+    if (t->dims < 0 || t->dims > VIEW_DIMS_MAX || bits % 8 || (t->dims && !t->shape)) {
         PyErr_Format(PyExc_TypeError,
                      "%s: a tensor of more than 5 dimensions, or of parts of bytes; "
                      "pass t.reshape(-1)",
@@ -171,7 +172,11 @@ static int read_tensor(const dl_tensor *t, const char *what, view *out) {
         out->strides[d] = t->strides ? t->strides[d] * (int64_t)out->element_bytes : packed;
         if (t->shape[d] > 1 && out->strides[d] != packed)
             out->contiguous = false;
-        packed *= t->shape[d];
+        if (t->shape[d] < 0 || __builtin_mul_overflow(packed, t->shape[d], &packed) ||
+            packed > ADDRESSES) {
+            PyErr_Format(PyExc_ValueError, "%s: the tensor says a shape that no tensor has", what);
+            return -1;
+        }
     }
     out->bytes = (size_t)packed;
     return 0;
@@ -190,13 +195,20 @@ static int open_dlpack(PyObject *object, bool writable, const char *what, view *
 
 int view_open(PyObject *object, bool writable, const char *what, view *out) {
     memset(out, 0, sizeof *out);
+    int status = -1;
     if (PyObject_CheckBuffer(object))
-        return open_buffer(object, writable, what, out);
-    if (PyObject_HasAttrString(object, "__dlpack__"))
-        return open_dlpack(object, writable, what, out);
-    PyErr_Format(PyExc_TypeError,
-                 "%s: bytes, a memoryview, a numpy array or a tensor is wanted, not %R", what,
-                 (PyObject *)Py_TYPE(object));
+        status = open_buffer(object, writable, what, out);
+    else if (PyObject_HasAttrString(object, "__dlpack__"))
+        status = open_dlpack(object, writable, what, out);
+    else
+        PyErr_Format(PyExc_TypeError,
+                     "%s: bytes, a memoryview, a numpy array or a tensor is wanted, not %R", what,
+                     (PyObject *)Py_TYPE(object));
+    if (status < 0 || out->data || !out->bytes)
+        return status;
+    PyErr_Format(PyExc_BufferError,
+                 "%s: this tensor has no memory; pass a real one, such as t.clone()", what);
+    view_release(out);
     return -1;
 }
 
@@ -206,8 +218,9 @@ int view_open_whole(PyObject *object, bool writable, const char *what, view *out
     if (out->contiguous)
         return 0;
     PyErr_Format(PyExc_BufferError,
-                 "%s: the array has gaps in memory; pass a contiguous one, such as "
-                 "numpy.ascontiguousarray(a) or t.contiguous()",
+                 writable ? "%s: the array has gaps in memory; pass one without, and copy from it"
+                          : "%s: the array has gaps in memory; pass a contiguous one, such as "
+                            "numpy.ascontiguousarray(a) or t.contiguous()",
                  what);
     view_release(out);
     return -1;

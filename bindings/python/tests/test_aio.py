@@ -153,5 +153,6 @@ def test_a_cache_of_the_callers_stays_open() -> None:
         open_before = len(os.listdir("/proc/self/fd"))
         for _ in range(3):
             asyncio.run(main(own))
+            skymem.AsyncCache(own)  # dropped without close
         assert own.get("a") == b"1"
         assert len(os.listdir("/proc/self/fd")) == open_before

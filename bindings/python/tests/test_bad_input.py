@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 import signal
@@ -23,7 +24,7 @@ KEY = b"k" * 32
 BAD: list[tuple[Callable[[skymem.Cache], Any], type[Exception], str]] = [
     (lambda c: c.get_into("a", b"x" * 9), BufferError, "out: .*read-only; pass a bytearray"),
     (lambda c: c.get_into("a", np.frombuffer(b"x" * 9, np.uint8)), BufferError, "read-only"),
-    (lambda c: c.get_into("a", np.zeros((9, 2), np.uint8)[:, 0]), BufferError, "contiguous"),
+    (lambda c: c.get_into("a", np.zeros((9, 2), np.uint8)[:, 0]), BufferError, "copy from it"),
     (lambda c: c.put("a", np.zeros((9, 2), np.uint8)[:, 0]), BufferError, "ascontiguousarray"),
     (lambda c: c.put("a", np.array([object()])), TypeError, "give it a dtype of numbers"),
     (lambda c: c.get_into("a", np.array([object()] * 9)), TypeError, "array of Python objects"),
@@ -54,6 +55,7 @@ BAD: list[tuple[Callable[[skymem.Cache], Any], type[Exception], str]] = [
     (lambda c: c.get("a", offset=-1), ValueError, "offset: 0 or more"),
     (lambda c: c.get_into("a", bytearray(9), size=-1), ValueError, "size: 0 or more"),
     (lambda c: c.start("what", ["a"]), ValueError, "op: one of has, get"),
+    (lambda c: c.start("put", ["a"]), TypeError, "put: values are wanted"),
     (lambda c: c.start("get", ["a"], [b"read-only"]), BufferError, "read-only"),
     (lambda c: c.run(99, ["a"]), skymem.ParamError, "not started"),
     (lambda c: c.run(-1, ["a"]), skymem.ParamError, "not started"),
@@ -563,3 +565,81 @@ if __name__ == "__main__":
 """
     )
     script(f"import runpy, sys; runpy.run_path({str(path)!r}, run_name='__main__')", str(tmp_path))
+
+
+def test_leases_that_nobody_took_hold_the_cache() -> None:
+    cache = skymem.Cache("mem:1MiB")
+    cache.put("a", b"1" * 1000)
+    batch = cache.start("lease", ["a"])
+    assert batch.wait(None)
+    with pytest.raises(skymem.BusyError, match="1 leases"):
+        cache.close()
+    (lease,) = batch.leases()
+    assert lease is not None and memoryview(lease)[:3] == b"111"
+    lease.end()
+    dropped = cache.start("lease", ["a"])
+    assert dropped.wait(None)
+    del dropped
+    under_way = cache.start("lease", ["a"])
+    cache.close()
+    assert under_way.leases() == [None]
+
+
+class Emptier:
+    """An object that empties the list it is in while it is looked at."""
+
+    values: list[Any] = []
+
+    def __getattribute__(self, name: str) -> Any:
+        Emptier.values.clear()
+        return lambda **_: None
+
+
+def test_a_list_that_is_emptied_while_it_is_read() -> None:
+    with skymem.Cache("mem:1MiB") as cache:
+        for _ in range(1000):
+            Emptier.values = [Emptier(), b"x"]
+            with pytest.raises((TypeError, ValueError)):
+                cache.put("a", Emptier.values)
+
+
+class Tensor(ctypes.Structure):
+    """DLPack's, without the end that its owner has."""
+
+    _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32), ("id", ctypes.c_int32),
+                ("dims", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
+                ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.c_void_p), ("offset", ctypes.c_uint64),
+                ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]  # fmt: skip
+
+
+class Liar:
+    """A tensor of a shape that no tensor has, or without memory."""
+
+    def __init__(self, shape: list[int] | None, dims: int, memory: bool = True) -> None:
+        self.memory, self.shape = bytearray(64), (ctypes.c_int64 * 4)(*(shape or []))
+        data = ctypes.addressof(ctypes.c_char.from_buffer(self.memory)) if memory else None
+        self.tensor = Tensor(data, 1, 0, dims, 1, 8, 1)
+        if shape is not None:
+            self.tensor.shape = ctypes.cast(self.shape, ctypes.POINTER(ctypes.c_int64))
+
+    def __dlpack__(self) -> Any:
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype = ctypes.py_object
+        new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        return new(ctypes.addressof(self.tensor), b"dltensor", None)
+
+
+LIES = [Liar([-1], 1), Liar([-8, -8], 2), Liar([1 << 62], 1), Liar([1 << 33, 1 << 33], 2),
+        Liar(None, 1), Liar([64], 1, memory=False), Liar([1], -1)]  # fmt: skip
+
+
+@pytest.mark.parametrize("liar", LIES)
+def test_tensors_that_lie(liar: Any) -> None:
+    with skymem.Cache("mem:1MiB") as cache:
+        cache.put("a", b"x" * 64)
+        for call in (lambda: cache.put("b", liar), lambda: cache.get_into("a", liar),
+                     lambda: skymem.digest(liar)):  # fmt: skip
+            with pytest.raises((TypeError, ValueError, BufferError), match="tensor"):
+                call()
+        assert not cache.has("b") and liar.memory == bytes(64)

@@ -3,6 +3,8 @@ what it does wrong is raised."""
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -212,3 +214,29 @@ def test_bad_arguments(cache: skymem.Cache) -> None:
     sequence.cancel()
     with pytest.raises(skymem.CancelledError):
         sequence.look(TOKENS)
+
+def test_cycles_are_collected() -> None:
+    class Engine(Toy):
+        def __init__(self, manager: Manager) -> None:
+            super().__init__()
+            self.sequence = Sequence(manager, self)
+
+    cache = skymem.Cache("mem:1MiB")
+    cache.put("a", b"x")
+    manager = Manager(cache, Toy())
+    engines = [weakref.ref(Engine(manager)) for _ in range(20)]
+    gc.collect()
+    assert not any(engine() for engine in engines)
+    del manager
+    cache.close()
+    caches = []
+    for op in ("get", "lease"):
+        held: Any = skymem.Cache("mem:1MiB")
+        held.put("a", b"x")
+        held.batch = held.start(op, ["a"], [bytearray(1)] if op == "get" else None)
+        assert held.batch.wait(None)
+        held.leases = held.batch.leases() if op == "lease" else []
+        caches.append(weakref.ref(held))
+        del held
+    gc.collect()
+    assert not any(cache() for cache in caches)

@@ -4,6 +4,7 @@ errors, never wrong bytes or a crash."""
 from __future__ import annotations
 
 import errno
+import signal
 import sys
 import threading
 import time
@@ -16,6 +17,10 @@ import pytest
 import skymem
 from conftest import Script
 from skymem.tiers import FsspecStore, register_tier
+
+
+class Derived(skymem.Error):
+    """What a store may raise: an error of its own."""
 
 
 class DictStore:
@@ -100,6 +105,8 @@ def test_damage_is_no_answer() -> None:
         (KeyError("gone"), None),
         (skymem.MissError("gone"), None),
         (skymem.BusyError("later"), skymem.BusyError),
+        (skymem.Error("it has no status"), skymem.IoError),
+        (Derived("nor has this"), skymem.IoError),
         (PermissionError("no"), skymem.DeniedError),
         (MemoryError(), skymem.NoMemoryError),
         (OSError(errno.EIO, "broken"), skymem.IoError),
@@ -259,3 +266,86 @@ for number in (31, 0, 20):
 assert written == [31, 0, 20]
 """
     )
+
+
+def test_an_error_without_a_status_loses_nothing() -> None:
+    def refuse(where: str) -> Any:
+        raise Derived("no such store")
+
+    register_tier("derived", refuse)
+    with pytest.raises(skymem.IoError, match="no such store"):
+        skymem.Cache("derived:x")
+    with skymem.Cache("dict:x") as cache:
+        cache.put("a", b"hello")
+        DictStore.raises = Derived("for a moment")
+        with pytest.raises(skymem.IoError):
+            cache.get("a")
+        with pytest.raises(skymem.IoError):
+            cache.put("b", b"x")
+        DictStore.raises = None
+        assert cache.get("a") == b"hello"
+
+
+def test_an_interrupt_while_a_store_counts() -> None:
+    class Interrupted(DictStore):
+        armed = False
+
+        def usage(self) -> tuple[int, int, int]:
+            if Interrupted.armed:
+                Interrupted.armed = False
+                signal.raise_signal(signal.SIGINT)
+                time.sleep(0.2)
+            return 0, 0, 0
+
+    register_tier("interrupted", Interrupted)
+    with skymem.Cache("interrupted:x") as cache:
+        Interrupted.armed = True
+        with pytest.raises(KeyboardInterrupt):
+            cache.stat()
+            time.sleep(1)
+
+
+# The garbage collector runs on a thread of the cache, and that cache is garbage.
+COLLECTOR = """
+import gc, time, skymem
+closed = []
+class Store:
+    def __init__(self, where): pass
+    def read(self, key, offset, size): time.sleep(.3); gc.collect(); return b"x", 1
+    def write(self, key, value, durable): pass
+    def remove(self, key): return False
+    def close(self): closed.append(1)
+skymem.register_tier("collector", Store)
+class Holder: pass
+holder = Holder()
+holder.me, holder.cache = holder, skymem.Cache("collector:1")
+holder.batch = holder.cache.start("get", ["a"], [bytearray(1)])
+time.sleep(.1)
+del holder
+while not closed: time.sleep(.05)
+print("closed")
+"""
+
+SUBINTERPRETER = """
+import skymem, time, _xxsubinterpreters as interpreters
+class Store:
+    def __init__(self, where): self.values = {}
+    def read(self, key, offset, size):
+        time.sleep(.2); v = self.values.get(key); return v and (v[offset:offset + size], len(v))
+    def write(self, key, value, durable): self.values[key] = value
+    def remove(self, key): return False
+skymem.register_tier("main", Store)
+cache = skymem.Cache("main:1")
+cache.put("a", b"hello")
+other = interpreters.create()
+interpreters.run_string(other, "import skymem; skymem.Cache('mem:1MiB').put('a', b'x')")
+interpreters.destroy(other)
+print(cache.get("a"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "said"), [(COLLECTOR, "closed"), (SUBINTERPRETER, "b'hello'")]
+)
+def test_in_a_process_of_its_own(program: str, said: str, script: Script) -> None:
+    assert script(program).stdout.strip() == said
