@@ -84,14 +84,17 @@ static void gets_under_way_together_are_one_account(void **state) {
     sky_sky_report r;
     for (uint64_t n = 0; n < GETS; n++)
         assert_int_equal(sky_fixture_put(t, sky_fixture_key(n), NULL, 67000, n), SKY_OK);
-    for (uint64_t n = 0; n < GETS; n++) {
-        spans[n] = (sky_span){bytes[n], sizeof bytes[n]};
-        items[n] = (sky_item){.key = sky_fixture_key(n), .spans = &spans[n], .span_count = 1};
-        batches[n] = sky_fixture_submit(t, SKY_OP_GET, &items[n], 1, NULL);
+    r.chunks = 0; /* on a busy machine the first may be over before the last begins: again then */
+    for (int tries = 0; r.chunks != GETS * 66 && tries < 100; tries++) {
+        for (uint64_t n = 0; n < GETS; n++) {
+            spans[n] = (sky_span){bytes[n], sizeof bytes[n]};
+            items[n] = (sky_item){.key = sky_fixture_key(n), .spans = &spans[n], .span_count = 1};
+            batches[n] = sky_fixture_submit(t, SKY_OP_GET, &items[n], 1, NULL);
+        }
+        for (uint64_t n = 0; n < GETS; n++)
+            assert_int_equal(sky_tier_wait(t, batches[n], SKY_TIME_NEVER), SKY_OK);
+        assert_int_equal(sky_sky_tier_report(t, &r), SKY_OK);
     }
-    for (uint64_t n = 0; n < GETS; n++)
-        assert_int_equal(sky_tier_wait(t, batches[n], SKY_TIME_NEVER), SKY_OK);
-    assert_int_equal(sky_sky_tier_report(t, &r), SKY_OK);
     assert_int_equal(r.chunks, GETS * 66);
     assert_int_equal(r.light_ns + r.link_ns + r.processing_ns + r.session_ns, r.total_ns);
     assert_int_equal(sky_fixture_check(t, sky_fixture_key(1), 67000, 1), SKY_OK);

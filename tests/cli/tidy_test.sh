@@ -51,7 +51,7 @@ plant
 "$tidy" "$tree" || { echo "a clean tree does not pass"; exit 1; }
 
 printf '/* %0100d */\n' 0 | breach columns src/base/tick.c
-printf 'static int a(void) {\n\treturn 1;\n}\n' | breach tab src/base/tick.c
+printf 'static int tick_a(void) {\n\treturn 1;\n}\n' | breach tab src/base/tick.c
 printf '/* TO''DO: later */\n' | breach unfinished src/base/tick.c
 printf '<<<<<<''< HEAD\n' | breach conflict README.md
 printf 'See /ro''ot/notes.\n' | breach 'machine path' README.md
@@ -63,7 +63,7 @@ lines 800 'extern int sky_tick_count;' | breach 'file length' src/base/tick.c
 printf 'void a(void) {\n    sky_event_clear(1);\n}\n' | breach system src/base/tick.c
 printf '/* Ranks. */\nstatic inline int rank(void) {\n    return 1;\n}\n' |
     breach 'bare name' src/index/rank.h
-printf 'int a(void) {\n    goto done;\ndone:\n    return 0;\n}\n' | breach goto src/base/tick.c
+printf 'int tick_a(void) {\n    goto done;\ndone:\n    return 0;\n}\n' | breach goto src/base/tick.c
 echo '#include "node/node.h"' | breach dependency src/io/file.h
 echo '#include "base/tick.h"' | breach dependency cmd/skymem/main.c
 echo '#include <base/tick.h>' | breach dependency cmd/skymem/main.c
@@ -76,10 +76,10 @@ printf '/* Untested. */\n' | breach 'test beside code' lab/node/lonely.c
 echo 'sky_module(wire NEEDS sim base)' | breach dependency CMakeLists.txt
 printf '/* A new one. */\n' | breach dependency src/extra/new.h
 echo '#include <pthread.h>' | breach system src/node/node.h
-printf 'static long a(void) {\n    return time(0);\n}\n' | breach system src/base/tick.c
-printf 'static int a(void) {\n    return rand();\n}\n' | breach system src/base/tick.c
-printf 'static int a(void) {\n    return socket(1, 1, 0);\n}\n' | breach system src/base/tick.c
-printf 'static int a(void) {\n    int fd = open("x", 0);\n    return fd;\n}\n' |
+printf 'static long tick_a(void) {\n    return time(0);\n}\n' | breach system src/base/tick.c
+printf 'static int tick_a(void) {\n    return rand();\n}\n' | breach system src/base/tick.c
+printf 'static int tick_a(void) {\n    return socket(1, 1, 0);\n}\n' | breach system src/base/tick.c
+printf 'static int tick_a(void) {\n    int fd = open("x", 0);\n    return fd;\n}\n' |
     breach system src/base/tick.c
 printf 'int a;\n' | breach opening src/node/bare.h
 printf '\nSKY_API int sky_bare(void);\n' | breach public include/skymem/time.h
@@ -105,8 +105,8 @@ plant
 cat >>src/base/tick.c <<'C'
 /* time(NULL), rand() and goto are only words here: "open(" too. */
 static const char *text = "socket(1)";
-static long read(const struct ops *ops) {
-    return ops->read(text) + sky_time(ops) + read(ops);
+static long read_tick(const struct ops *ops) {
+    return ops->read(text) + sky_time(ops) + read_tick(ops);
 }
 C
 "$tidy" "$tree" || { echo "tidy sees a breach where there is none"; failed=1; }
