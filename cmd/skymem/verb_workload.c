@@ -312,7 +312,7 @@ const cli_verb cli_verb_workload = {
             {"skymem workload --model gemma-3-270m", "all kinds, in some minutes"},
             {"skymem workload --kinds multi-turn --tiers disk --levels none,8,4,2 --json",
              "one line for each level"},
-            {"skymem workload --kinds multi-turn --store sky+udp:sky.yaml?level=8",
+            {"skymem workload --kinds multi-turn --store sky+udp:demo-rotation?level=8",
              "from satellites that 'skymem constellation up sky.yaml' has started"},
             {"skymem workload --arrivals trace.jsonl --speed 0.1",
              "requests that wait for each other, as in a trace at a tenth of its rate"},

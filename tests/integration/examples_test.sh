@@ -19,8 +19,8 @@ import os, re, struct, subprocess, sys
 
 # Too long for a test, or in need of a model, a port, a folder of another place, or a download.
 COSTLY = re.compile(
-    r"^skymem (demo|calibrate|eval|bench|constellation|workload|model pull)\b|skymem run|--swarm|"
-    r"--figures|--proxy|"
+    r"^skymem (demo|calibrate|eval|bench|constellation|workload|model pull|plan --model)\b|"
+    r"skymem run|--swarm|--figures|--proxy|"
     r"sky\+udp:|disk:[/~]|shm:/|^skymem clear$|\| mandoc|completion \w+ >|\| source")
 NEEDS_VALUES = "greeting weights/7 system-prompt a b"
 wrong = ran = read = 0
