@@ -355,8 +355,11 @@ class KVCacheBlock:
 
 def aligned(rows: list[torch.Tensor], held: int) -> torch.Tensor:
     """[prompts, heads, held, dim]: the last rows of each, zeros before them."""
-    last = [row[:, -held:].transpose(0, 1) for row in rows]
-    return pad_sequence(last, batch_first=True, padding_side="left").transpose(1, 2)
+    last = [row[:, max(0, row.shape[1] - held) :] for row in rows]
+    if len(last) == 1:
+        return last[0][None]  # where it lies, without a copy
+    tokens = [row.transpose(0, 1) for row in last]
+    return pad_sequence(tokens, batch_first=True, padding_side="left").transpose(1, 2)
 
 
 def feed_cache(shape: Shape, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

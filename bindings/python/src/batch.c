@@ -126,7 +126,6 @@ static batch_object *batch_make(cache_object *cache, sky_op op, PyObject *keys) 
 static void batch_end(batch_object *b) {
     if (!b->link)
         return;
-    b->lent = true;
     for (uint32_t i = 0; i < b->count; i++)
         b->cache->leases += b->items[i].lease.id != 0;
     *b->link = b->next;
@@ -138,9 +137,9 @@ static void batch_end(batch_object *b) {
     b->view_count = 0;
 }
 
-/* Give back what was leased and nobody took. */
+/* Give back what was leased and nobody took, of a batch that is over: cache->leases counts it. */
 static void batch_return(batch_object *b) {
-    for (uint32_t i = 0; b->lent && i < b->count; i++) {
+    for (uint32_t i = 0; b->items && i < b->count; i++) {
         if (!b->items[i].lease.id)
             continue;
         if (b->cache->handle)
@@ -436,7 +435,7 @@ static PyObject *batch_leases(PyObject *self, PyObject *unused) {
     batch_object *b = (batch_object *)self;
     PyObject *list = PyList_New(b->count);
     for (uint32_t i = 0; list && i < b->count; i++) {
-        bool lent = b->lent && b->cache->handle && b->items[i].lease.id;
+        bool lent = !b->link && b->cache->handle && b->items[i].lease.id;
         PyObject *lease = lent ? lease_new(b->cache, &b->items[i]) : Py_NewRef(Py_None);
         if (lease && lent)
             b->items[i].lease.id = 0;

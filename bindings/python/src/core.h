@@ -62,7 +62,6 @@ struct batch_object {
     sky_batch id;
     uint32_t count;
     uint32_t view_count;
-    bool lent; /* it is over, and what its items lease counts in cache->leases */
     sky_item *items;
     sky_span *spans;
     view *views;
