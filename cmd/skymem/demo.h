@@ -101,7 +101,7 @@ void demo_free(demo *d);
  * the socket of a host or over TCP. */
 int demo_prefill(demo *d, const char *source, bool tcp);
 
-/* demo_host.c: a process that ends with this one. argv: its program and what it is told, ended by
+/* demo_host.c: a process that ends with this one. argv: its program and its arguments, ended by
  * NULL; output: its standard output, -1: what it writes is dropped. Returns 0 or less if it cannot.
  * A stop waits for its end; that of none (0) is fine. */
 pid_t demo_process_start(const char *const argv[], int output);

@@ -36,7 +36,7 @@ static int write_text(prefill *p, const char *folder) {
     return written ? CLI_OK : cli_failed(c, "%s: %s", p->text, strerror(errno));
 }
 
-/* It is told what this command was told that keys depend on, and how fast to compute. */
+/* Its arguments: those of this command that keys depend on, and how fast to compute. */
 static int start_process(prefill *p) {
     static const char *const same[] = {"--calibration", "--kv-type", "--flash-attn"};
     cli *c = p->d->c;

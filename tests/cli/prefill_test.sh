@@ -6,7 +6,7 @@
 . "$(dirname "$0")/common.sh"
 need_model
 head -c 2800 docs/ARCHITECTURE.md >"$work/prompt"
-# with one thread, so that whoever computes can be stopped before the end
+# with one thread, so that the process that computes can be stopped before the end
 run=("$skymem" run --model "$model" --threads 1 --predict 4 --prompt-file "$work/prompt" --json)
 answer=("${run[@]}" --load-only --wait-ms 600000 --no-save)
 
