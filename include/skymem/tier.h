@@ -14,8 +14,8 @@
  * What a driver tier does differently from memory and disk:
  *  - SKY_OP_REMOVE removes one key. Blocks below it stay until the driver drops them; a prefix ends
  *    before the removed block, so that they are not found.
- *  - SKY_OP_LEASE ends SKY_E_UNSUPPORTED when there is no `lease`, SKY_OP_PIN and SKY_OP_UNPIN when
- *    there is no `pin`.
+ *  - SKY_OP_LEASE ends SKY_E_UNSUPPORTED when there is no `lease`, SKY_OP_PIN and SKY_OP_UNPIN of a
+ *    key that is there when there is no `pin`.
  *  - A put whose batch was cancelled, or is past its deadline, may still be stored when the driver
  *    was already writing it. Later operations on the key come after it.
  *

@@ -133,11 +133,11 @@ void sky__item_finish(sky_cache *c, sky__request *r, size_t i, sky_status status
 }
 
 /* Which of two answers about one item says more; reads want to know of damage, removals of what may
- * be left, pins of any success. */
+ * be left, pins of any success, and of a tier that has the key and no pins. */
 static int status_weight(sky_op op, sky_status status) {
     bool pin = op == SKY_OP_PIN || op == SKY_OP_UNPIN, read = op == SKY_OP_GET || op == SKY_OP_HAS;
     if (status == SKY_MISS || status == SKY_E_UNSUPPORTED)
-        return 0;
+        return pin && status == SKY_E_UNSUPPORTED;
     if (status == SKY_OK)
         return pin ? 3 : 1;
     return read && status == SKY_E_CORRUPT ? 3 : 2;

@@ -234,11 +234,9 @@ static sky_answer do_has(worker *w, const sky_key *key, bool tells) {
 }
 
 static sky_answer do_pin(worker *w, const sky_key *key, bool pin) {
-    sky_answer a = {.status = SKY_E_UNSUPPORTED};
-    if (w->tier->driver.pin)
-        a = do_has(w, key, false);
+    sky_answer a = do_has(w, key, false);
     if (a.status == SKY_OK)
-        a.status = driver_pin(w->tier, key, pin);
+        a.status = w->tier->driver.pin ? driver_pin(w->tier, key, pin) : SKY_E_UNSUPPORTED;
     return a;
 }
 

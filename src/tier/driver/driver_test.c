@@ -431,6 +431,7 @@ static void without_its_functions_nothing_is_lent_or_pinned(void **state) {
     static const sky_op ops[] = {SKY_OP_LEASE, SKY_OP_PIN, SKY_OP_UNPIN};
     for (size_t i = 0; i < 3; i++)
         assert_int_equal(sky_fixture_one(t, ops[i], sky_fixture_key(1)), SKY_E_UNSUPPORTED);
+    assert_int_equal(sky_fixture_one(t, SKY_OP_PIN, sky_fixture_key(2)), SKY_MISS);
     t->ops->close(t);
 }
 
