@@ -21,7 +21,8 @@ import copy, json, statistics, sys, tempfile, time
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
 from skymem.manager import Sequence
-from skymem.transformers import KVCacheBlock, PromptCache, State
+from skymem.prompt_cache import PromptCache, State
+from skymem.transformers import KVCacheBlock
 
 torch.set_num_threads(1)
 folder, text, rounds = sys.argv[1], open(sys.argv[2]).read(), int(sys.argv[3])

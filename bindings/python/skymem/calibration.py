@@ -27,7 +27,7 @@ from transformers.cache_utils import DynamicCache
 
 from skymem.cache import LEVELS
 from skymem.codec import LEVEL_BITS, Profile, Rope, encode_stream, layout, rope_of
-from skymem.transformers import Shape
+from skymem.prompt_cache import Shape
 
 PREFIX_TOKENS, NEXT_TOKENS = 512, 32
 FIRST_TOKENS = 4  # of a context: unlike all others, they draw the attention that nobody needs

@@ -12,7 +12,6 @@ too, and never bytes under tokens that they are not of.
 
 from __future__ import annotations
 
-import json
 import threading
 import weakref
 from collections.abc import Mapping
@@ -22,198 +21,16 @@ from itertools import dropwhile
 from typing import Any, TypeAlias
 
 import torch
-from torch.nn.utils.rnn import pad_sequence
-from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 
-from skymem import _core
 from skymem.cache import Cache
-from skymem.errors import BusyError, UnsupportedError
-from skymem.keys import digest
+from skymem.errors import BusyError
 from skymem.manager import Lookup, Manager, Profile, Sequence, open_store, read_profile
+from skymem.prompt_cache import PromptCache, Shape, State
 
 Prompt: TypeAlias = str | Row[str] | Row[int] | torch.Tensor
 """A text, several texts, or tokens: of one prompt [tokens], or of several [prompts, tokens]."""
 
-FORMAT = b"skymem.transformers 2"
 NOTHING: tuple[Any, list[Sequence]] = (None, [])
-# Settings of a model that change no state, as those whose names begin with _ (its folder).
-PASSING = {"architectures", "use_cache", "pad_token_id", "eos_token_id", "bos_token_id"}
-ELEMENTS = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
-
-
-def lasting(settings: dict[str, Any]) -> dict[str, Any]:
-    """Those of a model that its state depends on."""
-    return {
-        name: lasting(value) if isinstance(value, dict) else value
-        for name, value in settings.items()
-        if not name.startswith("_") and name not in PASSING
-    }
-
-
-class Shape:
-    """What a model's state looks like, and what its keys depend on."""
-
-    def __init__(self, model: Any, tokenizer: Any) -> None:
-        can_generate = getattr(model, "can_generate", lambda: False)()
-        if not can_generate or getattr(model.config, "is_encoder_decoder", False):
-            raise UnsupportedError(f"{type(model).__name__}: a causal language model is wanted")
-        config = model.config.get_text_config(decoder=True)
-        self.config, self.device, self.dtype = model.config, model.device, model.dtype
-        layers = DynamicCache(config=model.config).layers
-        kinds = {type(layer) for layer in layers}
-        if not layers or not kinds <= {DynamicLayer, DynamicSlidingWindowLayer}:
-            names = ", ".join(sorted(kind.__name__ for kind in kinds)) or "no layers"
-            raise UnsupportedError(f"{type(model).__name__}: its state is not rows ({names})")
-        if getattr(config, "num_kv_shared_layers", 0) or self.dtype not in ELEMENTS:
-            raise UnsupportedError(f"{type(model).__name__}: shares state, or is {self.dtype}")
-        self.heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-        dim = getattr(config, "head_dim", None)
-        self.dim = int(dim or config.hidden_size // config.num_attention_heads)
-        self.windows = [int(getattr(layer, "sliding_window", 0)) for layer in layers]
-        # Layers in stored order: by group of one window, full attention first.
-        self.groups = sorted(set(self.windows))
-        self.order = sorted(range(len(layers)), key=self.windows.__getitem__)
-        self.print = self._fingerprint(model, tokenizer)
-
-    def _fingerprint(self, model: Any, tokenizer: Any) -> bytes:
-        config = lasting(json.loads(model.config.to_json_string(use_diff=False)))
-        pieces = [FORMAT, json.dumps(config, sort_keys=True).encode()]
-        pieces.append(str(model.config._attn_implementation).encode())
-        if tokenizer is not None:
-            backend = getattr(tokenizer, "backend_tokenizer", None)
-            words = json.loads(backend.to_str()) if backend else tokenizer.get_vocab()
-            for name in ("padding", "truncation") if backend else ():  # of its last call
-                words.pop(name, None)
-            pieces.append(json.dumps(words, sort_keys=True).encode())
-        for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
-            hashed = _core.content_hash(tensor.detach().cpu().reshape(-1).view(torch.uint8))
-            pieces.append(f"{name} {tensor.dtype} {hashed}".encode())
-        return digest(*pieces)
-
-    def new_rows(self, tokens: int) -> torch.Tensor:  # as payloads have them: token after token
-        return torch.empty(tokens, self.heads, self.dim, dtype=self.dtype).permute(1, 0, 2)
-
-
-class PromptCache(DynamicCache):
-    """A DynamicCache that knows which tokens went through it: of each prompt the restored ones,
-    then `fed`. After anything else than tokens one behind the other it is `unsure`, for good."""
-
-    def __init__(self, shape: Shape, prompts: list[list[int]], states: list[State]) -> None:
-        super().__init__(config=shape.config)
-        self.shape, self.prompts, self.states = shape, prompts, states
-        self.pads = [max(map(len, prompts)) - len(row) for row in prompts]
-        self.filled, self.unsure = 0, False  # filled: slots that were restored
-        self.fed = torch.zeros(len(prompts), 0, dtype=torch.long, device=shape.device)
-        for layer in self.layers:
-            if isinstance(layer, DynamicSlidingWindowLayer):
-                layer.activate_past_recording()  # or rows leave before they are stored
-
-    def fill(self, slots: int, rows: list[list[tuple[torch.Tensor, torch.Tensor]]]) -> None:
-        """Restore slots: of each layer the rows of each prompt, which end with the last slot."""
-        self.filled = slots
-        for layer, each in zip(self.layers, rows):
-            window = getattr(layer, "sliding_window", 0)
-            held = min(slots, window - 1) if window else slots
-            keys, values = (aligned([pair[kv] for pair in each], held) for kv in (0, 1))
-            device = self.states[0].shape.device
-            keys, values = keys.to(device), values.to(device)
-            layer.lazy_initialization(keys, values)
-            layer.keys, layer.values = keys, values
-            if window:
-                # How many tokens came, not how many are held: masks are made from it. Without it
-                # answers are wrong, and nothing says so.
-                layer.cumulative_length = slots
-
-    def feed(self, ids: Any, mask: Any, positions: Any) -> None:
-        """Before a forward pass: its tokens, if each row is a prompt's, one behind the other."""
-        start, rows = self.filled + self.fed.shape[1], len(self.prompts)
-        whole = isinstance(ids, torch.Tensor) and ids.dim() == 2 and len(ids) % rows == 0
-        self.unsure |= not whole or start != self.get_seq_length()
-        if self.unsure:
-            return
-        pads = torch.tensor(self.pads, device=ids.device).repeat_interleave(len(ids) // rows)
-        place = torch.arange(start + ids.shape[1], device=ids.device) - pads[:, None]
-        wanted = place[:, start:]
-        if mask is None or positions is None:
-            self.unsure = any(self.pads)
-        if mask is not None and getattr(mask, "shape", None) == place.shape:
-            self.unsure |= bool(((place >= 0) != mask).any())
-        elif mask is not None:
-            self.unsure = True
-        if positions is not None:
-            wrong = positions.dim() != 2 or positions.shape[1] != ids.shape[1]
-            self.unsure |= wrong or bool(((positions != wanted) & (wanted >= 0)).any())
-        self.fed = torch.cat([self.fed, ids[:: len(ids) // rows]], 1)
-
-    def crop(self, tokens_to_remove: int) -> None:
-        super().crop(tokens_to_remove)
-        self.filled = min(self.filled, self.get_seq_length())
-        self.fed = self.fed[:, : self.get_seq_length() - self.filled]
-
-    def reorder_cache(self, beam_idx: torch.Tensor) -> None:
-        beams = len(beam_idx) // len(self.prompts)
-        kept = [number // beams for number in range(len(beam_idx))]
-        self.unsure |= (beam_idx // max(1, beams)).tolist() != kept
-        super().reorder_cache(beam_idx)
-
-    def batch_select_indices(self, indices: torch.Tensor) -> None:
-        self.unsure = True
-        super().batch_select_indices(indices)
-
-    def tokens_of(self, row: int) -> list[int]:
-        """The tokens whose state row `row` holds; of beams, those of the prompt. [] if unsure."""
-        pad, slots = self.pads[row], self.filled + self.fed.shape[1]
-        if self.unsure or any(layer.get_seq_length() != slots for layer in self.layers):
-            return []
-        fed: list[int] = self.fed[row, max(0, pad - self.filled) :].tolist()
-        tokens = self.prompts[row][: max(0, self.filled - pad)] + fed
-        beams = self.layers[0].keys.shape[0] > len(self.prompts)
-        return tokens[: len(self.prompts[row])] if beams else tokens
-
-
-class State:
-    """The engine of one prompt: rows that were restored, or those of a row of a cache."""
-
-    def __init__(self, shape: Shape) -> None:
-        self.shape = shape
-        self.rows: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-        self.count = 0
-        self.cache: PromptCache | None = None
-        self.row = 0
-
-    def fingerprint(self) -> bytes:
-        return self.shape.print
-
-    def layout(self) -> list[tuple[int, int, int, int, int, str]]:
-        s = self.shape
-        element = ELEMENTS[s.dtype]
-        return [(w, s.windows.count(w), s.heads, s.dim, s.dim, element) for w in s.groups]
-
-    def restore(self, count: int) -> list[tuple[int, torch.Tensor]]:
-        self.count = count
-        out = []
-        for i in self.shape.order:
-            held = min(self.shape.windows[i] or count, count)
-            self.rows[i] = (self.shape.new_rows(held), self.shape.new_rows(held))
-            out += [(count - held, rows) for rows in self.rows[i]]
-        return out
-
-    def restored(self, commit: bool) -> None:
-        if not commit:
-            self.rows, self.count = {}, 0
-
-    def extract(self, first: int, count: int) -> list[tuple[int, torch.Tensor]]:
-        assert self.cache is not None
-        out = []
-        pad, slots = self.cache.pads[self.row], self.cache.get_seq_length()
-        row = self.row * (self.cache.layers[0].keys.shape[0] // len(self.cache.prompts))
-        for i in self.shape.order:
-            layer = self.cache.layers[i]
-            skip = max(0, pad - (slots - layer.keys.shape[-2]))  # slots that pad the prompt
-            start = slots - layer.keys.shape[-2] + skip - pad
-            for rows in (layer.keys, layer.values):
-                out.append((start, rows[row, :, skip:].detach().cpu()))
-        return out
 
 
 class KVCacheBlock:
@@ -351,15 +168,6 @@ class KVCacheBlock:
         if self.manager is None:
             raise ValueError("this KVCacheBlock is closed; make another one")
         return self.manager
-
-
-def aligned(rows: list[torch.Tensor], held: int) -> torch.Tensor:
-    """[prompts, heads, held, dim]: the last rows of each, zeros before them."""
-    last = [row[:, max(0, row.shape[1] - held) :] for row in rows]
-    if len(last) == 1:
-        return last[0][None]  # where it lies, without a copy
-    tokens = [row.transpose(0, 1) for row in last]
-    return pad_sequence(tokens, batch_first=True, padding_side="left").transpose(1, 2)
 
 
 def feed_cache(shape: Shape, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

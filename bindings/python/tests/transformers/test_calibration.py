@@ -13,7 +13,8 @@ import transformers
 import skymem
 from skymem import calibration
 from skymem.calibration import Turns, calibrate, turns_of, weighted_klt
-from skymem.transformers import KVCacheBlock, Shape
+from skymem.prompt_cache import Shape
+from skymem.transformers import KVCacheBlock
 from test_real import FOLDERS, opened
 from test_tiny import KINDS, SMALL, generate, make, tokens
 

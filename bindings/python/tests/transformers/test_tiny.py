@@ -15,7 +15,8 @@ import torch
 import transformers
 
 import skymem
-from skymem.transformers import KVCacheBlock, Shape
+from skymem.prompt_cache import Shape
+from skymem.transformers import KVCacheBlock
 
 torch.set_num_threads(1)
 SMALL: dict[str, Any] = {
