@@ -42,6 +42,9 @@ def let_go(waiting: dict[_core.Batch, asyncio.Future[None]], event: int) -> None
 class AsyncCache:
     """A cache for one event loop, which it never blocks. A cancelled task cancels its batch.
 
+    Calls about all of a cache (list, stat, verify, metrics) are those of `cache`; a thread may
+    wait for them: `await asyncio.to_thread(cache.cache.list)`.
+
     >>> async def main() -> bytes | None:
     ...     async with AsyncCache(["mem:16MiB"]) as cache:
     ...         await cache.put("greeting", b"hello")
@@ -163,6 +166,14 @@ class AsyncCache:
                 return bytes(memoryview(out)[:size])
             left = None if until is None else max(0.0, until - time.monotonic())
         raise BusyError("get: the value changed while it was read, eight times")
+
+    async def get_into(
+        self, key: Key, out: Target | Sequence[Target | int], *, offset: int = 0, size: int = 0,
+        timeout: float | None = None, tiers: Sequence[int] | None = None, level: str | None = None,
+    ) -> int | None:  # fmt: skip
+        """As `Cache.get_into`."""
+        return (await self.get_many((key,), (out,), offset=offset, size=size, timeout=timeout,
+                                    tiers=tiers, level=level))[0]  # fmt: skip
 
     async def get_many(
         self, keys: Sequence[Key], out: Sequence[Target | Sequence[Target | int]], *,

@@ -125,6 +125,8 @@ def tiers_mask(tiers: Sequence[int] | None) -> int:
 
 def version_of(version: int | None) -> int:
     """What the library calls the version that a change is made only of; None: any."""
+    if version is not None and not isinstance(version, int):
+        raise TypeError(f"if_version: that of `Info` is wanted, or 0: nothing, not {version!r}")
     if version is not None and not 0 <= version < 2**64 - 1:
         raise ValueError(f"if_version: that of `Info` is wanted, or 0: nothing, not {version}")
     return 0 if version is None else version or 2**64 - 1
@@ -312,7 +314,7 @@ class Cache(_core.Cache):
         ).found()[0]  # fmt: skip
 
     def pin(self, key: Key, *, timeout: float | None = None) -> bool:
-        """Never evict the key. Was it there?"""
+        """Never evict the key. Was it there? UnsupportedError: only in a tier without pins."""
         return self.run(_core.OP_pin, (key,), None, None, 0, 0, timeout).found()[0]
 
     def unpin(self, key: Key, *, timeout: float | None = None) -> bool:

@@ -60,18 +60,30 @@ class Store(Protocol):
         """Was it there?"""
 
 
+_stores: dict[str, tuple[tuple[object, ...], list[Callable[[str], Store]]]] = {}
+
+
 def register_tier(
     scheme: str, store: Callable[[str], Store], *, threads: int = 1, volatile: bool = False,
     remote: bool = False,
 ) -> None:  # fmt: skip
     """From now on "scheme:where" opens store(where), until the process ends.
 
+    A scheme may be registered again with the same settings, as a notebook that runs twice does:
+    caches opened from then on have the new store.
+
     threads: how many of its methods may run at once, of different keys; with 1 one after another.
     volatile: what it holds ends with this process; remote: other processes answer for it.
     """
     lists, counts = (not isinstance(store, type) or hasattr(store, name)
                      for name in ("keys", "usage"))  # fmt: skip
-    _core.register_tier(scheme, store, threads, lists, counts, volatile, remote)
+    settings = (threads, lists, counts, volatile, remote)
+    if scheme in _stores and _stores[scheme][0] == settings:
+        _stores[scheme][1][0] = store
+        return
+    latest = [store]
+    _core.register_tier(scheme, lambda where: latest[0](where), *settings)
+    _stores[scheme] = (settings, latest)
 
 
 class FsspecStore:

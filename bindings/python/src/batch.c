@@ -219,6 +219,8 @@ static int batch_await(batch_object *b, sky_time until) {
 
 int time_in(PyObject *seconds, sky_time *out) {
     double s = PyFloat_AsDouble(seconds);
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_TypeError))
+        PyErr_Format(PyExc_TypeError, "timeout: seconds or None are wanted, not %R", seconds);
     if (PyErr_Occurred())
         return -1;
     if (!(s >= 0)) {
@@ -249,7 +251,8 @@ static int call_of(const options *o, sky_call *call) {
                         : o->ttl < 0 || o->ttl > UINT32_MAX ? "ttl"
                                                             : NULL;
     if (wrong) {
-        PyErr_Format(PyExc_ValueError, "%s: 0 or more is wanted, and below 2**32 of ttl", wrong);
+        PyErr_Format(PyExc_ValueError, "%s: 0 or more is wanted%s", wrong,
+                     wrong[0] == 't' ? ", and below 2**32" : "");
         return -1;
     }
     *call = (sky_call){.ttl_s = (uint32_t)o->ttl,

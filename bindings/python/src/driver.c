@@ -234,9 +234,9 @@ static PyObject *register_tier(PyObject *module, PyObject *args) {
     (void)module;
     const char *scheme;
     PyObject *factory;
-    unsigned int threads;
+    uint32_t threads;
     int lists, counts, is_volatile, remote;
-    if (!PyArg_ParseTuple(args, "sOIpppp", &scheme, &factory, &threads, &lists, &counts,
+    if (!PyArg_ParseTuple(args, "sOO&pppp", &scheme, &factory, read_u32, &threads, &lists, &counts,
                           &is_volatile, &remote))
         return NULL;
     uint32_t traits = (is_volatile ? SKY_TIER_VOLATILE : 0u) | (remote ? SKY_TIER_REMOTE : 0u);

@@ -67,16 +67,9 @@ uint32_t *tokens_of(PyObject *object, size_t *count) {
     if (tuple && !tokens)
         PyErr_NoMemory();
     for (size_t i = 0; tokens && i < *count; i++) {
-        PyObject *index = PyNumber_Index(PyTuple_GetItem(tuple, (Py_ssize_t)i));
-        unsigned long value = index ? PyLong_AsUnsignedLong(index) : 0;
-        Py_XDECREF(index);
-        if (!PyErr_Occurred() && value > UINT32_MAX)
-            PyErr_SetString(PyExc_OverflowError, "tokens: each is below 2**32");
-        if (PyErr_Occurred()) {
+        if (!read_u32(PyTuple_GetItem(tuple, (Py_ssize_t)i), &tokens[i])) {
             PyMem_Free(tokens);
             tokens = NULL;
-        } else {
-            tokens[i] = (uint32_t)value;
         }
     }
     Py_XDECREF(tuple);

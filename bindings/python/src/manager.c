@@ -58,12 +58,14 @@ static void ask_fingerprint(void *self, uint8_t out[32]) {
 
 /* (window, layers, heads, k_dim, v_dim, element) */
 static int group_of(PyObject *tuple, sky_layer_group *out) {
-    unsigned int window, layers, heads, k_dim, v_dim;
+    uint32_t window, layers, heads, k_dim, v_dim;
     const char *name;
-    if (!PyTuple_Check(tuple) || !PyArg_ParseTuple(tuple,
-                                                   "IIIIIs;layout: a group is (window, "
-                                                   "layers, heads, k_dim, v_dim, element)",
-                                                   &window, &layers, &heads, &k_dim, &v_dim, &name))
+    if (!PyTuple_Check(tuple) ||
+        !PyArg_ParseTuple(tuple,
+                          "O&O&O&O&O&s;layout: a group is (window, layers, heads, k_dim, v_dim, "
+                          "element)",
+                          read_u32, &window, read_u32, &layers, read_u32, &heads, read_u32, &k_dim,
+                          read_u32, &v_dim, &name))
         return -1;
     sky_element element = !strcmp(name, "f16")    ? SKY_ELEMENT_F16
                           : !strcmp(name, "f32")  ? SKY_ELEMENT_F32
@@ -110,10 +112,10 @@ static sky_status ask_layout(void *self, sky_layout *out, sky_error *error) {
 
 /* (first_token, tensor [heads, tokens, dim]) */
 static int tensor_of(engine *e, PyObject *pair, bool writable, sky_tensor *out) {
-    unsigned int first;
+    uint32_t first;
     PyObject *object;
-    if (!PyTuple_Check(pair) ||
-        !PyArg_ParseTuple(pair, "IO;an engine gives (first_token, tensor)", &first, &object))
+    if (!PyTuple_Check(pair) || !PyArg_ParseTuple(pair, "O&O;an engine gives (first_token, tensor)",
+                                                  read_u32, &first, &object))
         return -1;
     view *v = &e->views[e->view_count];
     if (view_open(object, writable, "engine", v) < 0)

@@ -102,6 +102,9 @@ def test_every_call_on_keys() -> None:
             info = await cache.info(KEYS[0])
             assert info is not None and (info.size, info.tier, info.pinned) == (10, 0, True)
             assert await cache.unpin(KEYS[0]) and await cache.info(KEYS[3]) is None
+            out = bytearray(4)
+            assert await cache.get_into(KEYS[0], out, offset=6, size=4) == 4 and out == b"xxxx"
+            assert await cache.get_into(KEYS[3], out) is None
             with await cache.lease(KEYS[1]) as view:
                 assert bytes(view) == b"x" * 10
             with pytest.raises(skymem.MissError, match="not found"):

@@ -156,6 +156,31 @@ def test_schemes() -> None:
         skymem.Cache("dict:refuse")
 
 
+def test_a_scheme_again() -> None:
+    made = []
+    for run in range(2):
+
+        class Numbered(DictStore):
+            number = run
+
+            def __init__(self, where: str) -> None:
+                super().__init__(where)
+                made.append(self.number)
+
+        register_tier("again", Numbered)
+        with skymem.Cache("again:x"):
+            pass
+    assert made == [0, 1]
+
+
+def test_no_pins() -> None:
+    with skymem.Cache(["mem:16MiB", "dict:x"]) as cache:
+        cache.put("a", b"hello", tiers=[1])
+        with pytest.raises(skymem.UnsupportedError):
+            cache.pin("a")
+        assert not cache.pin("b") and not cache.unpin("b")
+
+
 def test_a_slow_store_meets_deadlines() -> None:
     class Slow(DictStore):
         def read(self, key: bytes, offset: int, size: int) -> Any:
