@@ -177,7 +177,7 @@ static void get_done(sky_session *s, uint32_t request) {
     if (block == SKY_BLOCK_NONE)
         return;
     sky__foresee_next(s, block);
-    sky__check_after_get(s, block, r->ask.wall_ms);
+    sky__check_after_get(s, block, r);
 }
 
 const sky__client sky__get_client = {.asks = SKY_WIRE_GET,

@@ -1,7 +1,8 @@
 /* Pieces that were lost with a satellite, stored again. A get reads the payload alone, so it does
  * not notice a lost piece of parity. Therefore the session asks the servers of a block's parity
  * what they hold, after a get, at most once in CHECK_AGAIN_NS. If a stripe lacks pieces, the
- * session reads it, computes these pieces and sets them again (repair.c).
+ * session reads it, computes these pieces and sets them again (repair.c). Where a piece of payload
+ * was rebuilt because it was late, all servers are asked: it may be lost.
  *
  *     get ──► check: HAS to each server of parity, 64 stripes in one ──► mend, stripe by stripe
  *
@@ -66,13 +67,16 @@ static uint32_t check_stripes(const sky_session *s, const sky__request *r, uint3
 /* ---- check ---- */
 
 /* A get of the block has ended. */
-void sky__check_after_get(sky_session *s, uint32_t block, int64_t wall_ms) {
+void sky__check_after_get(sky_session *s, uint32_t block, const sky__request *get) {
     sky__block_row *row = &s->blocks.rows[block];
     if (s->core.stripes.parity == 0 || row->moving ||
         (row->checked && s->core.now < row->checked + CHECK_AGAIN_NS))
         return;
     row->checked = s->core.now > 0 ? s->core.now : 1;
-    sky__submit_own(s, &(sky_request){.mend = true, .key = row->key, .wall_ms = wall_ms});
+    sky__submit_own(s, &(sky_request){.mend = true,
+                                      .mend_data = get->get.unheard,
+                                      .key = row->key,
+                                      .wall_ms = get->ask.wall_ms});
 }
 
 void sky__check_begin(sky_session *s, uint32_t request) {

@@ -356,8 +356,10 @@ static void complete_repair(sky_session *s, sky__repair *p) {
     uint32_t made = mends;
     end_operations(s, p);
     make_data(s, p, mends);
-    for (uint32_t i = 0; i < p->stripe.data && !mends; i++)
+    for (uint32_t i = 0; i < p->stripe.data && !mends; i++) {
         made += p->wanted[i];
+        s->requests.rows[request].get.unheard |= p->wanted[i] && p->state[i] != PIECE_LOST;
+    }
     for (uint32_t i = 0; i < p->stripe.data && !mends; i++) {
         if (p->wanted[i] && !hand_over(s, p, i))
             return; /* the request is over, and this repair with it */

@@ -66,6 +66,7 @@ typedef struct {
         uint64_t begin, end;   /* range of the payload */
         uint64_t lost_version; /* of the block we knew and could not read */
         int64_t lost_ms;
+        bool unheard; /* a piece was made again whose server had not said that it lacks it */
     } get;
     struct {
         uint32_t parent_block; /* pinned while under way */

@@ -137,7 +137,7 @@ void sky__foresee_next(sky_session *s, uint32_t block);
 /* ---- mend.c ---- */
 
 /* A get of the block has ended. */
-void sky__check_after_get(sky_session *s, uint32_t block, int64_t wall_ms);
+void sky__check_after_get(sky_session *s, uint32_t block, const sky__request *get);
 void sky__check_begin(sky_session *s, uint32_t request);
 void sky__mends_feed(sky_session *s);
 sky_time sky__mends_wake(const sky_session *s);
