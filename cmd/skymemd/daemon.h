@@ -1,19 +1,20 @@
-/* What the host daemon (main.c) and a satellite (satellite.c) share. */
+/* What every file of skymemd may call: words on stderr, signals, and "ready". */
 #ifndef SKYMEMD_DAEMON_H
 #define SKYMEMD_DAEMON_H
+
+#include <signal.h>
 
 enum { DONE = 0, FAILED = 1, USAGE = 2 };
 
 /* Print one line to stderr and return the exit code. */
 int daemon_say(int code, const char *what, const char *why);
-/* Make SIGTERM and SIGINT a descriptor that is readable once they came. Before any thread. */
+/* Make signals a descriptor that is readable once one came. Before any thread. */
+int daemon_catch_set(const sigset_t *set, int *fd);
+/* The same of SIGTERM and SIGINT; SIGPIPE is ignored. */
 int daemon_catch_signals(int *fd);
 /* Tell a service manager, where there is one; see sd_notify(3). */
 void daemon_notify(const char *state);
-/* Say "ready" to whoever started us. */
+/* Say "ready" to the program that started this one. */
 void daemon_ready(void);
-
-/* Be the satellite "P,S" of a scenario until a signal comes; returns the exit code. */
-int satellite_main(const char *which, const char *scenario_path, const char *state_path);
 
 #endif

@@ -1,4 +1,5 @@
 /* skymemd --satellite P,S --scenario F: one satellite on a real socket. */
+#include "satellite.h"
 #include "daemon.h"
 
 #include <stdio.h>
