@@ -169,8 +169,9 @@ static sky_status check_rest(reader *r) {
 }
 
 sky_status sky__scenario_check(reader *r) {
-    sky_status (*const checks[])(reader *) = {check_sky, check_rest, sky__scenario_check_lists,
-                                              check_ports, check_hops};
+    sky_status (*const checks[])(reader *) = {
+        check_sky,   check_rest, sky__scenario_check_stations, sky__scenario_check_lists,
+        check_ports, check_hops};
     sky_status status = SKY_OK;
     for (size_t i = 0; i < sizeof checks / sizeof *checks && status == SKY_OK; i++)
         status = checks[i](r);

@@ -409,13 +409,8 @@ static sky_status check_outages(reader *r) {
 }
 
 sky_status sky__scenario_check_lists(reader *r) {
-    sky_status (*const checks[])(reader *) = {sky__scenario_check_stations,
-                                              check_grounds,
-                                              check_users,
-                                              check_anchors,
-                                              check_elevations,
-                                              check_weathers,
-                                              check_outages};
+    sky_status (*const checks[])(reader *) = {check_grounds,    check_users,    check_anchors,
+                                              check_elevations, check_weathers, check_outages};
     sky_status status = SKY_OK;
     for (size_t i = 0; i < sizeof checks / sizeof *checks && status == SKY_OK; i++)
         status = checks[i](r);
