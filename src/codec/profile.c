@@ -291,15 +291,9 @@ static sky_status sort_channels(sky_profile_stream *s, sky_basis basis) {
     return SKY_OK;
 }
 
-sky_status sky_profile_seal(sky_profile *profile) {
-    if (!profile)
-        return SKY_E_PARAM;
-    if (profile->sealed)
-        return SKY_OK;
+sky_status sky__profile_sort(sky_profile *profile) {
     for (uint32_t i = 0; i < 4 * profile->layer_count; i++)
         if (sort_channels(&profile->streams[i / 2], (sky_basis)(i % 2)) != SKY_OK)
             return SKY_E_NOMEM;
-    sky_status status = sky__profile_name(profile, &profile->id);
-    profile->sealed = status == SKY_OK;
-    return status;
+    return SKY_OK;
 }

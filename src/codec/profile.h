@@ -94,9 +94,8 @@ sky_status sky__profile_pairs(sky_profile_stream *stream, const float *g);
 /* Set a full matrix from rows of each head. Shape: x [heads, dim, dim]. Errors: SKY_E_NOMEM */
 sky_status sky__profile_klt(const sky_profile_stream *stream, float **place, const float *x);
 
-/* What a profile is called when it is sealed: of its bytes without the order of layers. Errors:
- * SKY_E_NOMEM */
-sky_status sky__profile_name(const sky_profile *profile, uint64_t *id);
+/* Channels of every slice in order, for a profile that is sealed. Errors: SKY_E_NOMEM */
+sky_status sky__profile_sort(sky_profile *profile);
 
 /* Bytes of `exact`. */
 static inline size_t sky_exact_bytes(const sky_profile_stream *s) {

@@ -1,4 +1,4 @@
-/* A profile as bytes and back: docs/formats/skycal.md.
+/* A profile as bytes, the name that these give it, and back: docs/formats/skycal.md.
  *
  * Writing walks the profile once with a writer; counting is the same walk over a writer without
  * room. Reading allocates only what bytes are there for. */
@@ -144,7 +144,8 @@ static size_t put_signed(const sky_profile *p, uint32_t version, uint8_t *at) {
     return bytes + 8;
 }
 
-sky_status sky__profile_name(const sky_profile *profile, uint64_t *id) {
+/* Of the bytes without the order of layers. Errors: SKY_E_NOMEM */
+static sky_status name_profile(const sky_profile *profile, uint64_t *id) {
     uint8_t *written = malloc(put_profile(profile, VERSION_PLAIN, NULL) + 8);
     if (!written)
         return SKY_E_NOMEM;
@@ -152,6 +153,18 @@ sky_status sky__profile_name(const sky_profile *profile, uint64_t *id) {
     *id += *id == 0;
     free(written);
     return SKY_OK;
+}
+
+sky_status sky_profile_seal(sky_profile *profile) {
+    if (!profile)
+        return SKY_E_PARAM;
+    if (profile->sealed)
+        return SKY_OK;
+    sky_status status = sky__profile_sort(profile);
+    if (status == SKY_OK)
+        status = name_profile(profile, &profile->id);
+    profile->sealed = status == SKY_OK;
+    return status;
 }
 
 size_t sky_profile_bytes(const sky_profile *profile) {
