@@ -271,6 +271,8 @@ typedef struct {
 int cli_store_open(cli *c, cli_store *out);
 int cli_store_open_urls(const cli *c, const char *const *urls, size_t count, cli_store *out);
 void cli_store_close(cli_store *store);
+/* Name the tiers by the schemes of these URLs; a second of the same scheme gets a number. */
+void cli_store_name(const char *const *urls, cli_store *store);
 const char *cli_store_tier(const cli_store *store, uint8_t tier);
 /* Whether a tier has all of these traits. */
 bool cli_store_is(const cli_store *store, size_t tier, uint32_t traits);

@@ -6,8 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A tier is called by its scheme; a second of the same scheme gets a number. */
-static void name_tiers(const char *const *urls, cli_store *store) {
+void cli_store_name(const char *const *urls, cli_store *store) {
     for (size_t i = 0; i < store->tier_count; i++) {
         int length = (int)strcspn(urls[i], ":"), same = 1;
         for (size_t j = 0; j < i; j++)
@@ -59,7 +58,7 @@ static int store_opened(const cli *c, const char *const *urls, size_t count, sky
         return cli_refused(c, status, error);
     }
     out->tier_count = sky_tier_count(out->cache);
-    name_tiers(urls, out);
+    cli_store_name(urls, out);
     for (size_t i = 0; i < out->tier_count; i++) {
         sky_tier_stat stat = {0};
         sky_cache_stat(out->cache, i, &stat);

@@ -1,5 +1,6 @@
 /* skymem clear: remove everything that the tiers hold, or the weights that eval has written. */
 #include "entries.h"
+#include "inside.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -53,16 +54,36 @@ static int remove_entries(const cli *c, const cli_store *store, const cli_entrie
     return CLI_OK;
 }
 
+/* Of the entries, those of --tier, if it is given. */
+static int keep_tier(cli *c, const cli_store *store, cli_entries *e) {
+    if (!cli_given(c, "tier"))
+        return CLI_OK;
+    size_t tier = inside_tier(c, store, "tier", cli_text(c, "tier")), kept = 0;
+    for (size_t i = 0; i < e->count && tier != SKY_TIER_NONE; i++)
+        if (e->entries[i].tier == tier)
+            e->entries[kept++] = e->entries[i];
+        else
+            free(e->entries[i].shown);
+    e->count = tier == SKY_TIER_NONE ? e->count : kept;
+    return tier == SKY_TIER_NONE ? CLI_USAGE : CLI_OK;
+}
+
 static int clear_store(cli *c) {
     cli_store store = {0};
     cli_entries e = {0};
     amount a = {0};
     char what[CLI_COUNT_TEXT_BYTES];
-    int code = cli_store_open(c, &store);
+    int code = cli_given(c, "tier") ? inside_open(c, &store) : cli_store_open(c, &store);
+    if (c->argument_count > 0) {
+        e.prefix = c->arguments[0];
+        e.prefix_bytes = strlen(c->arguments[0]);
+    }
     if (code == CLI_OK)
         code = cli_refuse_unlisted(c, &store);
     if (code == CLI_OK)
         code = cli_entries_read(c, &store, &e);
+    if (code == CLI_OK)
+        code = keep_tier(c, &store, &e);
     for (a.count = 0; a.count < e.count; a.count++)
         a.bytes += e.entries[a.count].bytes;
     cli_count_text(e.count, "entry", "entries", what);
@@ -127,16 +148,21 @@ static int clear_weights(cli *c) {
 }
 
 static int clear_run(cli *c) {
+    if (cli_flag(c, "weights") && c->argument_count > 0)
+        return cli_usage(c, "--weights: without PREFIX");
     if (cli_flag(c, "weights"))
-        return cli_one_of(c, "weights store") == CLI_OK ? clear_weights(c) : CLI_USAGE;
+        return cli_one_of(c, "weights store tier") == CLI_OK ? clear_weights(c) : CLI_USAGE;
     return clear_store(c);
 }
 
 const cli_verb cli_verb_clear = {
     .name = "clear",
     .summary = "Remove everything that the tiers hold",
-    .synopsis = "",
-    .about = "Pinned entries go too. On a terminal it asks first; elsewhere --yes must be given.\n"
+    .synopsis = "[PREFIX]",
+    .about = "Pinned entries go too. With PREFIX those alone go whose name, or block's key, begins "
+             "with it; with --tier those of one tier, such as mem of a skymemd (--store "
+             "shm:SOCKET). skymem prune --model removes the blocks of a model. On a terminal it "
+             "asks first; elsewhere --yes must be given.\n"
              "What real satellites (sky+udp:) hold cannot be listed, so such a tier is refused.",
     .settings = CLI_SET_STORE,
     .options =
@@ -145,12 +171,19 @@ const cli_verb cli_verb_clear = {
              .kind = CLI_FLAG,
              .help = "instead of entries: the dequantised weights that skymem eval has written "
                      "into the cache folder"},
+            {.name = "tier",
+             .kind = CLI_TEXT,
+             .value = "TIER",
+             .help = "only from this tier, as skymem health names it: mem, disk, disk-2"},
             {.name = "yes", .kind = CLI_FLAG, .letter = 'y', .help = "do not ask"},
             {.name = NULL},
         },
+    .arguments_max = 1,
     .examples =
         (const cli_example[]){
             {"skymem clear", "the default tiers, after a question"},
+            {"skymem clear tmp/ --tier mem --yes --store shm:/run/skymemd.sock",
+             "what begins so, out of a daemon's memory"},
             {"skymem clear --weights --yes", "what skymem eval has left"},
             {NULL, NULL},
         },

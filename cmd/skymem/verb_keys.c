@@ -1,51 +1,7 @@
 /* skymem keys: the block keys of a prompt given as token ids. */
-#include "cli.h"
+#include "tokens.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-static bool blank(char ch) {
-    return ch == ' ' || (ch >= '\t' && ch <= '\r');
-}
-
-static int no_token(const cli *c, const char *file, size_t line, const char *word,
-                    const char *end) {
-    size_t bytes = 0;
-    while (bytes < 20 && word + bytes < end && !blank(word[bytes]))
-        bytes++;
-    char *shown = cli_escape(word, bytes);
-    int code = cli_failed(c,
-                          "%s:%zu: \"%s\" is no token id: whole numbers below 2^32, parted by "
-                          "blanks",
-                          file, line, shown ? shown : "");
-    free(shown);
-    return code;
-}
-
-/* Whitespace-separated token ids; the line of the first wrong one is told. */
-static int parse_tokens(const cli *c, const char *file, const cli_blob *in, uint32_t **out,
-                        size_t *count) {
-    const char *p = in->data, *end = p + in->bytes;
-    size_t line = 1;
-    uint32_t *tokens = malloc((in->bytes / 2 + 1) * sizeof *tokens);
-    if (!tokens)
-        return cli_failed(c, "out of memory");
-    *out = tokens;
-    while (p < end) {
-        if (blank(*p)) {
-            line += *p++ == '\n';
-            continue;
-        }
-        uint64_t id = 0;
-        const char *start = p;
-        for (; p < end && *p >= '0' && *p <= '9' && id <= UINT32_MAX; p++)
-            id = 10 * id + (uint64_t)(*p - '0');
-        if (p == start || id > UINT32_MAX || (p < end && !blank(*p)))
-            return no_token(c, file, line, start, end);
-        tokens[(*count)++] = (uint32_t)id;
-    }
-    return CLI_OK;
-}
 
 static int keys_print(cli *c, const sky_namespace *ns, const sky_key *keys, size_t count,
                       size_t tail) {
@@ -76,38 +32,11 @@ static int keys_print(cli *c, const sky_namespace *ns, const sky_key *keys, size
 }
 
 static int keys_run(cli *c) {
-    sky_namespace ns = {{0}};
-    sky_key parsed;
-    const char *given = cli_text(c, "namespace");
-    if (given && sky_key_parse(given, &parsed) != SKY_OK)
-        return cli_usage(c, "--namespace must be 64 hexadecimal digits");
-    if (given)
-        memcpy(ns.bytes, parsed.bytes, sizeof ns.bytes);
-    uint8_t salt[SKY_SALT_BYTES];
-    cli_blob in;
-    uint32_t *tokens = NULL, block_tokens = (uint32_t)cli_count(c, "block-tokens");
-    size_t count = 0;
-    const char *file = c->argument_count ? c->arguments[0] : "-";
-    int code = cli_salt(c, salt);
+    token_keys k;
+    int code = token_keys_read(c, c->argument_count ? c->arguments[0] : "-", &k);
     if (code == CLI_OK)
-        code = cli_blob_read(c, file, 1u << 30, &in);
-    if (code != CLI_OK)
-        return code;
-    sky_namespace_salt(&ns, salt);
-    code = parse_tokens(c, strcmp(file, "-") == 0 ? "standard input" : file, &in, &tokens, &count);
-    if (code == CLI_OK) {
-        size_t blocks = count / block_tokens;
-        sky_key *keys = calloc(blocks + 1, sizeof *keys);
-        if (keys) {
-            sky_block_keys(&ns, tokens, count, block_tokens, keys, blocks);
-            code = keys_print(c, &ns, keys, blocks, count % block_tokens);
-        } else {
-            code = cli_failed(c, "out of memory");
-        }
-        free(keys);
-    }
-    free(tokens);
-    cli_blob_free(&in);
+        code = keys_print(c, &k.ns, k.keys, k.count, k.tail);
+    token_keys_free(&k);
     return code;
 }
 
@@ -126,10 +55,7 @@ const cli_verb cli_verb_keys = {
     .settings = CLI_SET_BLOCK_TOKENS | CLI_SET_SALT,
     .options =
         (const cli_option[]){
-            {.name = "namespace",
-             .kind = CLI_TEXT,
-             .value = "HEX64",
-             .help = "32 bytes that fingerprint the model (default: zeros)"},
+            OPTION_NAMESPACE,
             {.name = NULL},
         },
     .arguments_max = 1,

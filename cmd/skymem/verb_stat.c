@@ -1,6 +1,7 @@
 /* skymem stat: the tiers and what they did, their satellites, one key, or a running skymemd. */
 #include "constellation.h"
 #include "entries.h"
+#include "inside.h"
 #include "locate.h"
 #include "numbers.h"
 
@@ -10,7 +11,6 @@
 #define SATELLITES_MAX 4096
 #define TIMEOUT_NS     SKY_SECONDS(2)
 #define SLOW_NS        SKY_SECONDS(10) /* for those that run on this machine */
-#define DAEMON_S       3               /* to connect, and then for all of its answer */
 
 static json_t *tier_json(const cli_store *store, size_t tier) {
     sky_tier_stat s = {0};
@@ -289,19 +289,6 @@ static int stat_key(cli *c, const cli_store *store) {
     return code;
 }
 
-static int daemon_failed(const cli *c, const char *path, sky_status status) {
-    if (status == SKY_E_PARAM)
-        return cli_usage(c, "shm:%s: a socket's path has 1 to 107 bytes", path);
-    if (status == SKY_MISS)
-        return cli_failed(c, "shm:%s: nobody listens there; is skymemd --socket %s running?", path,
-                          path);
-    if (status == SKY_E_DEADLINE)
-        return cli_failed(c, "shm:%s: no answer within %d s; is it a skymemd, and is it stopped?",
-                          path, DAEMON_S);
-    return cli_failed(c, "shm:%s: %s; is it a skymemd of this version and user?", path,
-                      sky_status_text(status));
-}
-
 /* The numbers of an object, those that are not 0 if it is a tier's. */
 static void daemon_rows(cli_table *table, const json_t *object, const char *before, bool zeros) {
     const char *name;
@@ -331,18 +318,10 @@ static void print_daemon(cli *c, const json_t *object) {
 }
 
 static int stat_daemon(cli *c, const char *path) {
-    char *line;
-    json_error_t error;
-    int code = CLI_OK;
-    sky_status status = sky_host_text(path, sky_now() + SKY_SECONDS(DAEMON_S), &line);
-    if (status != SKY_OK)
-        return daemon_failed(c, path, status);
-    json_t *object = json_loads(line, 0, &error);
-    free(line);
-    if (!json_is_object(object)) {
-        json_decref(object);
-        return cli_failed(c, "shm:%s: answered no JSON; is it a skymemd?", path);
-    }
+    json_t *object;
+    int code = inside_ask(c, path, &object);
+    if (code != CLI_OK)
+        return code;
     const char *text = json_string_value(json_object_get(object, "prometheus"));
     if (cli_flag(c, "prometheus")) {
         if (text)
@@ -374,13 +353,12 @@ static int check_flags(cli *c) {
 }
 
 static int stat_run(cli *c) {
-    const char *first = cli_text(c, "store");
+    const char *socket = inside_socket(c);
     int code = check_flags(c);
     if (code != CLI_OK)
         return code;
-    if (strncmp(first, "shm:", 4) == 0 && cli_find(c, "store")->count == 1 &&
-        c->argument_count == 0 && !cli_flag(c, "satellites"))
-        return stat_daemon(c, first + 4);
+    if (socket && c->argument_count == 0 && !cli_flag(c, "satellites"))
+        return stat_daemon(c, socket);
     cli_store store = {0};
     code = cli_store_open(c, &store);
     if (code == CLI_OK && cli_flag(c, "satellites"))

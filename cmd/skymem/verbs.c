@@ -9,10 +9,13 @@
     X(get)                                                                                         \
     X(ls)                                                                                          \
     X(stat)                                                                                        \
+    X(lookup)                                                                                      \
+    X(health)                                                                                      \
     X(rm)                                                                                          \
     X(pin)                                                                                         \
     X(unpin)                                                                                       \
     X(prefetch)                                                                                    \
+    X(move)                                                                                        \
     X(verify)                                                                                      \
     X(du)                                                                                          \
     X(prune)                                                                                       \

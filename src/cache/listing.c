@@ -17,6 +17,7 @@ typedef struct {
 
 typedef struct {
     sky_status status;
+    uint32_t tier; /* 1 + the one; 0: all */
     uint8_t *text;
     size_t text_bytes, room;
     place *places;
@@ -37,6 +38,8 @@ static bool make_room(void **data, size_t needed, size_t more, size_t bytes, siz
 static bool note_entry(void *context, const sky_entry *entry) {
     listing *l = context;
     size_t at = l->text_bytes;
+    if (l->tier != 0 && entry->tier != l->tier - 1)
+        return true;
     void *text = l->text, *places = l->places;
     bool ok = make_room(&text, at + SKY_SHM_ENTRY_BYTES_MAX, 64 * SKY_SHM_ENTRY_BYTES_MAX, 1,
                         &l->room) &&
@@ -83,8 +86,8 @@ static sky_status drop_copies(listing *l) {
     return SKY_OK;
 }
 
-sky_status sky__listing(sky_cache *cache, uint8_t **text, size_t *bytes) {
-    listing l = {.status = SKY_OK};
+sky_status sky__listing(sky_cache *cache, uint32_t tier, uint8_t **text, size_t *bytes) {
+    listing l = {.status = SKY_OK, .tier = tier};
     sky_status status = sky_list(cache, note_entry, &l);
     if (l.status == SKY_OK && sky_tier_count(cache) > 1)
         l.status = drop_copies(&l);

@@ -14,7 +14,7 @@ static void do_chore(const sky__host *h, sky__chore *c) {
         memcpy(c->numbers, numbers, sizeof numbers);
         return;
     }
-    c->status = sky__listing(c->tenant->cache, &c->text, &c->text_bytes);
+    c->status = sky__listing(c->tenant->cache, c->tier, &c->text, &c->text_bytes);
 }
 
 static void *chores_thread(void *argument) {
@@ -83,6 +83,7 @@ bool sky__chore_add(sky__host *h, sky__client *client, const sky_shm_frame *ask)
     c->tenant = client->tenant;
     c->tenant->chores++;
     c->client = client->number;
+    c->tier = client->tier;
     c->id = ask->id;
     c->question = ask->question;
     sky_mutex_lock(&h->mutex);

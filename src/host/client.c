@@ -155,11 +155,11 @@ static void result_of(sky__host *h, sky__client *c, sky__run *run, uint32_t i,
                             .bytes = item->bytes,
                             .coding = item->coding,
                             .pinned = item->pinned};
-    if (run->op == SKY_OP_HAS && item->status == SKY_MISS &&
+    if (run->op == SKY_OP_HAS && item->status == SKY_MISS && c->tier == 0 &&
         (out->bytes = sky__published_bytes(c->tenant, &item->key)) > 0)
         out->status = SKY_OK;
     bool removed = run->op == SKY_OP_REMOVE && (item->status == SKY_OK || item->status == SKY_MISS);
-    if (removed && sky__published_remove(c->tenant, &item->key))
+    if (removed && c->tier == 0 && sky__published_remove(c->tenant, &item->key))
         out->status = SKY_OK;
     c->tenant->stat.hits += run->op == SKY_OP_LEASE && item->status == SKY_OK;
     c->tenant->stat.misses += run->op == SKY_OP_LEASE && item->status == SKY_MISS;
@@ -245,6 +245,14 @@ static void take_in_published(const sky__client *c, const sky__run *run) {
         sky__published_take_in(c->tenant, &run->items[i].key);
 }
 
+/* Which stores take part: the client's, and for what is lent the arena, where it must lie. */
+static uint32_t tiers_of(const sky__client *c, sky_op op) {
+    if (c->tier == 0)
+        return 0;
+    bool nearer = op == SKY_OP_LEASE || op == SKY_OP_PREFETCH;
+    return 1u << (c->tier - 1) | (nearer ? 1u : 0);
+}
+
 static void take_run(sky__host *h, sky__client *c, const sky_shm_frame *f) {
     size_t names = 0;
     for (uint32_t i = 0; i < f->count && f->op == SKY_OP_PUT; i++)
@@ -265,6 +273,7 @@ static void take_run(sky__host *h, sky__client *c, const sky_shm_frame *f) {
     run->count = f->count;
     run->call = sky__call_from_fields(&f->call, sky_now());
     run->call.owner = c->number;
+    run->call.tiers = tiers_of(c, f->op);
     c->run_count++;
     if (f->op == SKY_OP_LEASE && c->lease_count + f->count > SKY__HOST_LEASES_MAX) {
         end_unstarted(h, run, SKY_E_BUSY);
@@ -382,12 +391,14 @@ static void tell_at_once(sky__host *h, sky__client *c, const sky_shm_frame *f) {
     sky__chore told = {.id = f->id, .question = f->question};
     char *text = NULL;
     if (f->question == SKY_SHM_STAT) {
+        const size_t of = c->tier ? c->tier - 1 : 0;
         uint64_t entries = 0;
         for (size_t i = 0; i < sky_tier_count(c->tenant->cache); i++)
-            entries += sky_cache_metric(c->tenant->cache, i, SKY_METRIC_TIER_ENTRIES);
+            if (c->tier == 0 || i == of)
+                entries += sky_cache_metric(c->tenant->cache, i, SKY_METRIC_TIER_ENTRIES);
         told.numbers[0] = entries;
-        told.numbers[1] = sky_cache_metric(c->tenant->cache, 0, SKY_METRIC_TIER_BYTES_USED);
-        told.numbers[2] = sky_cache_metric(c->tenant->cache, 0, SKY_METRIC_TIER_BYTES_MAX);
+        told.numbers[1] = sky_cache_metric(c->tenant->cache, of, SKY_METRIC_TIER_BYTES_USED);
+        told.numbers[2] = sky_cache_metric(c->tenant->cache, of, SKY_METRIC_TIER_BYTES_MAX);
     } else if (h->options.text) {
         uint64_t gone;
         sky_memory_tier_segments(c->tenant->arena_tier, &c->tenant->stat.committed_bytes, &gone);
@@ -428,6 +439,12 @@ static void take_hello(sky__host *h, sky__client *c, const sky_shm_frame *f) {
         sky__client_close(h, c, "it is of another version");
         return;
     }
+    if (f->count > sky_tier_count(c->tenant->cache)) {
+        (void)send_first(c, &(sky_shm_frame){.kind = SKY_SHM_REFUSED, .status = SKY_E_PARAM}, -1);
+        sky__client_close(h, c, "it names a store that there is not");
+        return;
+    }
+    c->tier = f->count;
     if (sky_ring_make(c->fd, &c->ring, &fd) != SKY_OK) {
         (void)send_first(c, &(sky_shm_frame){.kind = SKY_SHM_REFUSED, .status = SKY_E_BUSY}, -1);
         sky__client_close(h, c, "no memory is left for its ring");

@@ -161,6 +161,12 @@ static void frames_out_of_place_end_it(void **state) {
     assert_true(sky_raw_hear(fd, &f, NULL));
     assert_true(f.kind == SKY_SHM_REFUSED && f.status == SKY_E_UNSUPPORTED);
     assert_ended(fd);
+    fd = connect_raw();
+    f = (sky_shm_frame){.kind = SKY_SHM_HELLO, .version = SKY_SHM_VERSION, .count = SKY_TIERS_MAX};
+    sky_raw_say(fd, &f, -1);
+    assert_true(sky_raw_hear(fd, &f, NULL));
+    assert_true(f.kind == SKY_SHM_REFUSED && f.status == SKY_E_PARAM); /* no such store */
+    assert_ended(fd);
     assert_unharmed();
 }
 

@@ -84,6 +84,7 @@ typedef struct sky__client {
     sky__tenant *tenant;
     uint64_t number; /* the owner of its leases */
     sky_local_peer peer;
+    uint32_t tier; /* 1 + the store that alone takes part in what it asks for; 0: all */
     bool greeted;
     bool asking; /* a chore is under way for it */
     bool listed; /* it may not have read a listing or text yet, which take memory until then */
@@ -102,6 +103,7 @@ typedef struct sky__chore {
     struct sky__chore *next;
     sky__tenant *tenant;
     uint64_t client;
+    uint32_t tier; /* the client's */
     uint32_t id;
     sky_shm_question question;
     sky_status status;

@@ -343,7 +343,7 @@ static bool tell_runs(sky__peer_connection *c) {
     if (c->question != SKY_PEER_STAT && c->server->has_peers) {
         status = SKY_E_UNSUPPORTED; /* it would ask them, and they us */
     } else if (c->question == SKY_PEER_LIST) {
-        status = sky__listing(cache, &c->text, &text_bytes);
+        status = sky__listing(cache, 0, &c->text, &text_bytes);
     } else if (c->question == SKY_PEER_VERIFY) {
         sky_verify_report r = {0};
         status = sky_verify(cache, &r);

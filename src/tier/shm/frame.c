@@ -249,13 +249,16 @@ size_t sky_shm_encode(const sky_shm_frame *f, uint8_t out[SKY_SHM_FRAME_BYTES_MA
 static uint32_t count_max(sky_shm_kind kind) {
     if (kind == SKY_SHM_LAYOUT)
         return SKY_SHM_ROWS_MAX;
+    if (kind == SKY_SHM_HELLO)
+        return SKY_TIERS_MAX;
     bool counts = kind == SKY_SHM_RUN || kind == SKY_SHM_DONE || kind == SKY_SHM_RELEASE;
     return counts ? SKY_SHM_ITEMS_MAX : 0;
 }
 
 static void read_body(sky_reader *r, sky_shm_frame *f) {
     uint32_t most = count_max(f->kind);
-    sky__fail_unless(r, f->count <= most && (f->count > 0) == (most > 0));
+    bool may_be_zero = most == 0 || f->kind == SKY_SHM_HELLO;
+    sky__fail_unless(r, f->count <= most && (f->count > 0 || may_be_zero));
     if (r->failed)
         return;
     if (f->kind == SKY_SHM_HELLO) {

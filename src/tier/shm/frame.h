@@ -109,7 +109,8 @@ typedef struct {
 typedef struct {
     sky_shm_kind kind;
     uint32_t id;    /* run, done, cancel, ask, told: which; of the client's choice */
-    uint32_t count; /* run, done: items; release: leases; layout: rows */
+    uint32_t count; /* run, done: items; release: leases; layout: rows; hello: 1 + the store of the
+                       host that alone takes part, 0: all */
     union {
         uint32_t version;          /* hello */
         sky_status status;         /* refused, staged, registered, answered */

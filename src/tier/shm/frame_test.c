@@ -41,6 +41,10 @@ static void frames_keep_their_bytes(void **state) {
     again(&f, 24);
     assert_hex("01000000000000000000000001000000"
                "89534b5953484d31");
+    f.count = SKY_TIERS_MAX;
+    assert_int_equal(again(&f, 24).count, SKY_TIERS_MAX);
+    f.count++;
+    assert_int_equal(sky_shm_decode(bytes, sky_shm_encode(&f, bytes), &f), SKY_E_CORRUPT);
     f = (sky_shm_frame){.kind = SKY_SHM_WELCOME,
                         .version = 1,
                         .arena_bytes = 128 << 20,

@@ -33,7 +33,9 @@ static sky_status connect_by(const char *path, uint32_t user, sky_time until, in
 
 static sky_status take_welcome(sky__shm_link *l, const sky_shm_frame *f, int passed) {
     if (f->kind == SKY_SHM_REFUSED)
-        return f->status == SKY_E_DENIED || f->status == SKY_E_BUSY ? f->status : SKY_E_UNSUPPORTED;
+        return f->status == SKY_E_DENIED || f->status == SKY_E_BUSY || f->status == SKY_E_PARAM
+                   ? f->status
+                   : SKY_E_UNSUPPORTED;
     uint64_t segment = f->segment_bytes;
     if (f->kind != SKY_SHM_WELCOME || f->version != SKY_SHM_VERSION || segment < 4096 ||
         (segment & (segment - 1)) != 0 || f->arena_bytes < segment ||
@@ -66,9 +68,9 @@ static sky_status receive_first(sky__shm_link *l, sky_time until, sky_shm_frame 
     return status == SKY_OK ? sky_shm_decode(data, bytes, out) : status;
 }
 
-static sky_status handshake_host(sky__shm_link *l, sky_time until) {
+static sky_status handshake_host(sky__shm_link *l, uint32_t tier, sky_time until) {
     uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
-    sky_shm_frame frame = {.kind = SKY_SHM_HELLO, .version = SKY_SHM_VERSION};
+    sky_shm_frame frame = {.kind = SKY_SHM_HELLO, .count = tier, .version = SKY_SHM_VERSION};
     int passed = -1;
     sky_status status = sky_local_send(l->fd, data, sky_shm_encode(&frame, data), -1);
     if (status == SKY_OK)
@@ -81,7 +83,7 @@ static sky_status handshake_host(sky__shm_link *l, sky_time until) {
     return status;
 }
 
-sky_status sky__shm_link_open(const char *path, uint32_t user, sky_time until,
+sky_status sky__shm_link_open(const char *path, uint32_t user, uint32_t tier, sky_time until,
                               sky__shm_link **out) {
     sky__shm_link *l = calloc(1, sizeof *l);
     if (!l)
@@ -90,7 +92,7 @@ sky_status sky__shm_link_open(const char *path, uint32_t user, sky_time until,
     sky_status status = connect_by(path, user, until, &l->fd);
     if (status == SKY_OK) {
         sky_fork_drop(l->fd); /* else a child keeps what the host lent to this process */
-        status = handshake_host(l, until);
+        status = handshake_host(l, tier, until);
     } else {
         l->fd = -1;
     }
