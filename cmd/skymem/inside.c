@@ -14,8 +14,8 @@ const char *inside_socket(cli *c) {
 static int daemon_failed(const cli *c, const char *socket, sky_status status) {
     if (status == SKY_E_PARAM)
         return cli_usage(c,
-                         "shm:%s: a socket's path has 1 to 107 bytes, tier= is one of its "
-                         "stores",
+                         "shm:%s: a socket's path has 1 to 107 bytes; or there is no such "
+                         "pool or tier",
                          socket);
     if (status == SKY_MISS)
         return cli_failed(c, "shm:%s: nobody listens there; is skymemd --socket %s running?",

@@ -247,6 +247,11 @@ static void silence(const cli_store *store, size_t tier, const sky_tier_stat *st
     snprintf(out, out_bytes, "%.*s: %s; %s", (int)strcspn(stat->url, "?"), stat->url, who, advice);
 }
 
+/* Of a URL without its query, which may have a secret; that of shm: has a pool. */
+static int shown_bytes(const char *url) {
+    return (int)(strncmp(url, "shm:", 4) == 0 ? strlen(url) : strcspn(url, "?"));
+}
+
 void cli_tier_says(const cli_store *store, size_t tier, sky_status status, char *out,
                    size_t out_bytes) {
     sky_tier_stat stat = {0};
@@ -255,7 +260,7 @@ void cli_tier_says(const cli_store *store, size_t tier, sky_status status, char 
         (status == SKY_E_IO || status == SKY_E_UNAVAILABLE))
         silence(store, tier, &stat, out, out_bytes);
     else
-        snprintf(out, out_bytes, "%.*s: %s", (int)strcspn(stat.url, "?"), stat.url,
+        snprintf(out, out_bytes, "%.*s: %s", shown_bytes(stat.url), stat.url,
                  meaning(store, tier, &stat, status));
 }
 

@@ -16,6 +16,7 @@
 
 #define ARENA_URL        "mem:256MiB"
 #define CONFIG_BYTES_MAX (64 << 10) /* nested brackets take time that grows with its square */
+#define POOL_BYTES_MAX   64
 #define IDLE_S_MAX       (366u * 86400u)
 
 /* ---- values ---- */
@@ -87,8 +88,10 @@ void config_free(daemon_config *c) {
     free(c->path);
     free(c->socket_path);
     free_stores(&c->stores);
-    for (size_t i = 0; i < SKY_HOST_USERS_MAX; i++)
+    for (size_t i = 0; i < SKY_HOST_USERS_MAX; i++) {
         free_stores(&c->user_stores[i]);
+        free(c->pools[i]);
+    }
     *c = (daemon_config){0};
 }
 
@@ -161,6 +164,17 @@ static int read_user_name(const reader *r, const yaml_node_t *node, uint32_t *ui
     return DONE;
 }
 
+/* A pool's name, as host.h allows it. */
+static int read_pool(const reader *r, const yaml_node_t *node, char **out) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                  "._-";
+    const char *name = text_of(node);
+    if (!name || strlen(name) > POOL_BYTES_MAX || strspn(name, letters) != strlen(name))
+        return wrong(r, node, "a pool is 1 to 64 letters, digits and . _ -");
+    *out = strdup(name);
+    return *out ? DONE : daemon_say(FAILED, r->path, "out of memory");
+}
+
 typedef int (*read_key)(reader *r, size_t which, const yaml_node_t *value);
 
 /* Each key once, by its place in `keys`. */
@@ -179,8 +193,8 @@ static int read_mapping(reader *r, const yaml_node_t *node, const char *const *k
             which++;
         if (!keys[which])
             return wrong(r, key,
-                         "no such key; the file has socket, store, idle and users, of "
-                         "which each has user and store");
+                         "no such key; the file has socket, store, idle, users, of which each has "
+                         "user and store, and pools, with pool, store and user");
         if (r->seen >> which & 1)
             return wrong(r, key, "is there twice");
         r->seen |= 1u << which;
@@ -191,52 +205,80 @@ static int read_mapping(reader *r, const yaml_node_t *node, const char *const *k
     return code;
 }
 
-enum { USER, USER_STORE };
+enum { USER, USER_STORE, USER_POOL };
 
 static int read_user_key(reader *r, size_t which, const yaml_node_t *value) {
     daemon_config *c = r->out;
     if (which == USER)
         return read_user_name(r, value, &c->users[c->user_count].uid);
+    if (which == USER_POOL)
+        return read_pool(r, value, &c->pools[c->user_count]);
     return read_stores(r, value, &c->user_stores[c->user_count]);
 }
 
-static int read_user(reader *r, const yaml_node_t *node) {
-    static const char *const keys[] = {"user", "store", NULL};
+/* What is wrong with the last one; NULL: nothing. */
+static const char *find_fault(const daemon_config *c, uint32_t seen) {
+    const sky_host_user *user = &c->users[c->user_count];
+    const bool pool = user->pool != NULL, own = user->uid == geteuid();
+    if (pool && !(seen >> USER_STORE & 1))
+        return "a pool needs a store";
+    if (!pool && seen != (1u << USER | 1u << USER_STORE))
+        return "a user needs user and store";
+    if (!pool && own)
+        return "this is the daemon's own user, whose stores are at the top";
+    const char *name = pool ? user->pool : "";
+    bool served = own;
+    for (size_t i = 0; i < c->user_count; i++) {
+        const sky_host_user *other = &c->users[i];
+        const char *others = other->pool ? other->pool : "";
+        if (user->uid == other->uid && strcmp(name, others) == 0)
+            return pool ? "this pool is there twice" : "this user is there twice";
+        served |= user->uid == other->uid && !other->pool;
+    }
+    return pool && !served ? "a pool of a user that is not in users, before it" : NULL;
+}
+
+/* An item of users, or of pools, whose user is the daemon's own if none is named. */
+static int read_user(reader *r, const yaml_node_t *node, bool pool) {
+    static const char *const keys[] = {"user", "store", "pool", NULL};
     daemon_config *c = r->out;
     if (c->user_count == SKY_HOST_USERS_MAX)
-        return wrong(r, node, "at most 32 users");
+        return wrong(r, node, "at most 32 users and pools");
+    sky_host_user *user = &c->users[c->user_count];
+    user->uid = geteuid();
     int code = read_mapping(r, node, keys, read_user_key);
     if (code != DONE)
         return code;
-    if (r->seen != 3)
-        return wrong(r, node, "a user needs user and store");
-    sky_host_user *user = &c->users[c->user_count];
-    for (size_t i = 0; i < c->user_count; i++)
-        if (c->users[i].uid == user->uid)
-            return wrong(r, node, "this user is there twice");
-    if (user->uid == geteuid())
-        return wrong(r, node, "this is the daemon's own user, whose stores are at the top");
+    user->pool = c->pools[c->user_count];
+    if (pool != (user->pool != NULL))
+        return wrong(r, node,
+                     pool ? "this needs a pool"
+                          : "a user has no pool; "
+                            "list it in pools");
+    const char *fault = find_fault(c, r->seen);
+    if (fault)
+        return wrong(r, node, fault);
     user->urls = config_urls(&c->user_stores[c->user_count], &user->url_count);
     c->user_count++;
     return DONE;
 }
 
-static int read_users(reader *r, const yaml_node_t *node) {
+static int read_users(reader *r, const yaml_node_t *node, bool pools) {
     int code = DONE;
     if (node->type != YAML_SEQUENCE_NODE)
-        return wrong(r, node, "users is a list");
+        return wrong(r, node, pools ? "pools is a list" : "users is a list");
     for (const yaml_node_item_t *i = node->data.sequence.items.start;
          i < node->data.sequence.items.top && code == DONE; i++)
-        code = read_user(r, node_at(r, *i));
+        code = read_user(r, node_at(r, *i), pools);
     return code;
 }
 
-enum { SOCKET, STORE, IDLE, USERS };
+enum { SOCKET, STORE, IDLE, USERS, POOLS };
 
 static int read_top_key(reader *r, size_t which, const yaml_node_t *value) {
     const char *text = text_of(value);
-    if (which == USERS)
-        return read_users(r, value);
+    if (which == USERS || which == POOLS)
+        return read_users(r, value, which == POOLS);
     if (which == STORE)
         return read_stores(r, value, &r->out->stores);
     if (!text)
@@ -248,7 +290,7 @@ static int read_top_key(reader *r, size_t which, const yaml_node_t *value) {
 }
 
 static int read_document(reader *r) {
-    static const char *const keys[] = {"socket", "store", "idle", "users", NULL};
+    static const char *const keys[] = {"socket", "store", "idle", "users", "pools", NULL};
     const yaml_node_t *root = yaml_document_get_root_node(r->document);
     bool empty = !root || (root->type == YAML_SCALAR_NODE && root->data.scalar.length == 0);
     return empty ? DONE : read_mapping(r, root, keys, read_top_key);

@@ -18,11 +18,12 @@ typedef struct {
     daemon_stores stores;
     size_t user_count;
     daemon_stores user_stores[SKY_HOST_USERS_MAX];
-    sky_host_user users[SKY_HOST_USERS_MAX]; /* their URLs are in user_stores */
+    char *pools[SKY_HOST_USERS_MAX];         /* a pool's name; NULL: it is a user */
+    sky_host_user users[SKY_HOST_USERS_MAX]; /* their URLs are in user_stores, names in pools */
 } daemon_config;
 
-/* Read a file: a YAML mapping of socket, store, idle and users. Says what is wrong, with its line.
- * absent: one that is not there is fine. Returns an exit code; *out is to be freed anyway. */
+/* Read a file: a YAML mapping of socket, store, idle, users and pools. Says what is wrong, with its
+ * line. absent: one that is not there is fine. Returns an exit code; *out is to be freed anyway. */
 int config_read(const char *path, bool absent, daemon_config *out);
 void config_free(daemon_config *c);
 

@@ -81,8 +81,8 @@ static const char usage_text[] =
     "  --store URL     a tier, repeated from nearest to farthest. The first is mem:SIZE, the\n"
     "                  arena that clients are shown; without it mem:256MiB is put before\n"
     "  --idle SECONDS  end when no client was there for so long; default: never\n"
-    "  --config FILE   a YAML file with socket, store, idle and users; options go before it.\n"
-    "                  SIGHUP reads it again: users and idle change then\n"
+    "  --config FILE   a YAML file with socket, store, idle, users and pools; options go before\n"
+    "                  it. SIGHUP reads it again: users, pools and idle change then\n"
     "  --check         read the file of --config, say what is wrong, and open nothing; silence is\n"
     "                  yes\n"
     "  --auto          be the daemon of shm:auto, in the background: what programs of this user\n"
@@ -301,6 +301,8 @@ static json_t *stat_json(sky_cache *cache, const sky_host_stat *stat) {
     add(o, "block_copied_bytes", stat->block_copied_bytes);
     add(o, "block_corrupt", stat->block_corrupt);
     add(o, "corrupt", sum(cache, SKY_METRIC_TIER_CORRUPT));
+    add(o, "evictions", sum(cache, SKY_METRIC_TIER_EVICTIONS));
+    json_object_set_new(o, "pool", json_string(stat->pool));
     return o;
 }
 

@@ -186,14 +186,16 @@ typedef struct sky_cache sky_cache;
 
 /* Open a hierarchy, nearest tier first.
  *   mem:SIZE[?shared=yes|no]          process memory; shared: as skymemd shows it to others
- *   shm:SOCKET[?user=NAME&tier=N]     the store of a host (skymem/host.h), for all processes
+ *   shm:SOCKET[?user=NAME&pool=NAME&tier=N]
+ *                                     the store of a host (skymem/host.h), for all processes
  *   skymem://HOST:PORT?key=FILE       the store of another host (skymem/peer.h); or ?plain=yes
  *   skymem://?peers=FILE              those of several hosts, a line each (docs/formats/peer.md)
  *   disk:PATH[?max=SIZE&ttl=S&direct=auto|on|off&create=yes|no&fill=puts|evictions]
  *                                     max: 8GiB if not given
  *   sky:SCENARIO.yaml[?scale=X&seed=N]  a constellation in this process, delayed in real time
  *   sky+udp:SCENARIO.yaml             real satellites, addresses in the file
- * shm:auto is the host of this user: the first that opens it starts skymemd. tier: of the host's
+ * shm:auto is the host of this user: the first that opens it starts skymemd. pool: stores of their
+ * own that the host's configuration names, whose sizes are the pool's quota. tier: of the host's
  * own tiers that one alone, its nearest is 0; a get or lease brings payloads to that all the same.
  * Payloads put under shm: stay when this process ends. If the host ends, operations under way end
  * with SKY_E_IO; later operations connect again. Leased payloads stay readable.

@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 #define SKY_HOST_CLIENTS_MAX 256 /* at once; each user at most its part of them */
-#define SKY_HOST_USERS_MAX   32  /* besides the host's own */
+#define SKY_HOST_USERS_MAX   32  /* besides the host's own; pools count too */
 
 /* What a host has counted of a user. */
 typedef struct {
@@ -36,14 +36,17 @@ typedef struct {
     uint64_t block_puts;         /* published so far */
     uint64_t block_copied_bytes; /* of them, into the arena, for who asked in the ordinary way */
     uint64_t block_corrupt;      /* withdrawn, as their bytes were not those published */
+    const char *pool;            /* the pool that is told of, borrowed; "": none */
 } sky_host_stat;
 
-/* Another user that is served, from stores of its own: nothing of one is shown to another, and the
- * sizes in its URLs are what it may use. */
+/* Another user that is served, or a pool of a user, from stores of its own: nothing of one is
+ * shown to another, and the sizes in its URLs are what it may use. A pool is for clients that
+ * name it, shm:SOCKET?pool=NAME; its user must be served too. */
 typedef struct {
     uint32_t uid;
     const char *const *urls; /* as the host's: the first is mem:SIZE */
     size_t url_count;
+    const char *pool; /* the pool: 1 to 64 letters, digits and . _ -; NULL: none */
 } sky_host_user;
 
 /* What may change while a host runs. */
@@ -81,7 +84,8 @@ typedef struct {
 /* Serve clients until stop_fd is readable, or none was there for settings.idle_s. Then answer what
  * was asked, at most 10 s, write out what is queued, at most 10 s, and return. Processes of users
  * that are not served are refused.
- * Errors: SKY_E_PARAM (NULL, the socket's path, the first URL is no mem:, a user is there twice),
+ * Errors: SKY_E_PARAM (NULL, the socket's path, the first URL is no mem:, a user or pool is
+ *         there twice, a pool's name or user),
  *         SKY_E_BUSY (another host has the socket, or the folder of a disk:), those of
  *         sky_cache_open; SKY_E_DEADLINE: it served, and not everything queued was written at the
  *         end; `error` says what and why */

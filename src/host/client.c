@@ -431,6 +431,15 @@ static sky_status send_first(const sky__client *c, const sky_shm_frame *frame, i
     return sky_local_send(c->fd, data, sky_shm_encode(frame, data), passed);
 }
 
+/* The user's own, or the pool that it named. */
+static void join_tenant(sky__client *c, sky__tenant *t) {
+    c->tenant->stat.clients--;
+    c->tenant->stat.connections--;
+    c->tenant = t;
+    t->stat.clients++;
+    t->stat.connections++;
+}
+
 static void take_hello(sky__host *h, sky__client *c, const sky_shm_frame *f) {
     int fd;
     if (f->version != SKY_SHM_VERSION) {
@@ -439,11 +448,18 @@ static void take_hello(sky__host *h, sky__client *c, const sky_shm_frame *f) {
         sky__client_close(h, c, "it is of another version");
         return;
     }
-    if (f->count > sky_tier_count(c->tenant->cache)) {
-        (void)send_first(c, &(sky_shm_frame){.kind = SKY_SHM_REFUSED, .status = SKY_E_PARAM}, -1);
-        sky__client_close(h, c, "it names a store that there is not");
+    sky__tenant *t = sky__tenant_of(h, c->tenant->uid, f->pool);
+    if (t && !t->leaving && t != c->tenant && !sky__tenant_has_place(h, t)) {
+        (void)send_first(c, &(sky_shm_frame){.kind = SKY_SHM_REFUSED, .status = SKY_E_BUSY}, -1);
+        sky__client_close(h, c, "its pool has as many clients as it takes");
         return;
     }
+    if (!t || t->leaving || f->count > sky_tier_count(t->cache)) {
+        (void)send_first(c, &(sky_shm_frame){.kind = SKY_SHM_REFUSED, .status = SKY_E_PARAM}, -1);
+        sky__client_close(h, c, "it names a pool or a store that there is not");
+        return;
+    }
+    join_tenant(c, t);
     c->tier = f->count;
     if (sky_ring_make(c->fd, &c->ring, &fd) != SKY_OK) {
         (void)send_first(c, &(sky_shm_frame){.kind = SKY_SHM_REFUSED, .status = SKY_E_BUSY}, -1);

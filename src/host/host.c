@@ -24,9 +24,8 @@ static void refuse_client(sky__host *h, int fd, sky_status why) {
     h->tenants[0]->stat.refused++;
 }
 
-/* No user takes the places of the others. */
 static sky__client *free_place(sky__host *h, const sky__tenant *t) {
-    if (t->stat.clients >= SKY_HOST_CLIENTS_MAX / h->tenant_count)
+    if (!sky__tenant_has_place(h, t))
         return NULL;
     size_t i = 0;
     while (i < h->places && h->clients[i].fd >= 0)
@@ -45,7 +44,7 @@ static void accept_one(sky__host *h) {
     }
     if (fd < 0)
         return;
-    sky__tenant *t = sky__tenant_of(h, peer.uid);
+    sky__tenant *t = sky__tenant_of(h, peer.uid, NULL);
     bool served = t && !t->leaving;
     sky__client *c = served ? free_place(h, t) : NULL;
     if (!served) {
@@ -301,7 +300,7 @@ static sky_status flush_stores(sky__host *h, sky_error *error) {
 
 static sky_status host_start(sky__host *h, sky_error *error) {
     const sky_host_options *o = &h->options;
-    const sky_host_user own = {sky_local_user(), o->urls, o->url_count};
+    const sky_host_user own = {sky_local_user(), o->urls, o->url_count, NULL};
     h->clients = calloc(SKY_HOST_CLIENTS_MAX, sizeof *h->clients);
     if (!h->clients)
         return sky_fail(error, SKY_E_NOMEM, "no memory");

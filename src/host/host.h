@@ -47,13 +47,14 @@ struct sky__run;
 typedef struct sky__published sky__published; /* published.h */
 typedef struct sky__block sky__block;
 
-/* A user, and what it is served from. */
+/* A user, or a pool of one, and what it is served from. */
 typedef struct {
     uint32_t uid;
-    bool leaving;         /* it is served no longer */
-    uint32_t chores;      /* under way */
-    char *stores;         /* its URLs, a line each */
-    uint64_t stage_bytes; /* of all its clients */
+    char pool[SKY_SHM_POOL_BYTES_MAX + 1]; /* "": none */
+    bool leaving;                          /* it is served no longer */
+    uint32_t chores;                       /* under way */
+    char *stores;                          /* its URLs, a line each */
+    uint64_t stage_bytes;                  /* of all its clients */
     sky_cache *cache;
     sky_tier *arena_tier;
     sky_arena_view arena;
@@ -144,8 +145,10 @@ typedef struct sky__host {
 sky_status sky__tenant_open(sky__host *h, const sky_host_user *user, sky_error *error);
 /* Nobody uses it any more. */
 void sky__tenant_close(sky__host *h, size_t index);
-/* NULL: this user is not served. */
-sky__tenant *sky__tenant_of(const sky__host *h, uint32_t uid);
+/* pool: the pool; "" or NULL: none. NULL: this user or pool is not served. */
+sky__tenant *sky__tenant_of(const sky__host *h, uint32_t uid, const char *pool);
+/* Whether one more client may be of it: no user takes the places of the others. */
+bool sky__tenant_has_place(const sky__host *h, const sky__tenant *t);
 /* Open those of the settings, and let them connect. */
 sky_status sky__tenants_open(sky__host *h, sky_error *error);
 /* The settings changed: users come and go. */

@@ -1,5 +1,5 @@
-/* The users of a host, each with a cache of its own: no segment holds payloads of two users, so
- * that each maps its own alone, and the sizes in its URLs are its quotas. */
+/* The users of a host and their pools, each with a cache of its own: no segment holds payloads
+ * of two, so that each maps its own alone, and the sizes in its URLs are its quotas. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +46,13 @@ static sky_status claim_folder(const char *url, int *fd, sky_error *error) {
                     url + 5);
 }
 
+/* "user 1000", or "user 1000, pool chat". */
+static const char *name_of(uint32_t uid, const char *pool, char out[128]) {
+    bool some = pool && pool[0];
+    snprintf(out, 128, "user %u%s%s", uid, some ? ", pool " : "", some ? pool : "");
+    return out;
+}
+
 static bool has_stores(const sky_host_user *user) {
     bool some = user->urls && user->url_count > 0 && user->url_count <= SKY_TIERS_MAX;
     for (size_t i = 0; some && i < user->url_count; i++)
@@ -89,15 +96,24 @@ static sky_status open_cache(sky__tenant *t, const sky_host_user *user, sky_erro
 }
 
 sky_status sky__tenant_open(sky__host *h, const sky_host_user *user, sky_error *error) {
+    char name[128];
     if (h->tenant_count == SKY__HOST_TENANTS_MAX)
-        return sky_fail(error, SKY_E_PARAM, "at most %d users besides the host's own",
+        return sky_fail(error, SKY_E_PARAM, "at most %d users and pools besides the host's own",
                         SKY_HOST_USERS_MAX);
-    if (sky__tenant_of(h, user->uid))
-        return sky_fail(error, SKY_E_PARAM, "user %u is there twice", user->uid);
+    if (user->pool && !sky_shm_is_pool(user->pool))
+        return sky_fail(error, SKY_E_PARAM,
+                        "%.100s: a pool is 1 to %d letters, digits and "
+                        ". _ -",
+                        user->pool, (int)SKY_SHM_POOL_BYTES_MAX);
+    if (sky__tenant_of(h, user->uid, user->pool))
+        return sky_fail(error, SKY_E_PARAM, "%s is there twice",
+                        name_of(user->uid, user->pool, name));
     sky__tenant *t = calloc(1, sizeof *t);
     if (!t)
         return sky_fail(error, SKY_E_NOMEM, "no memory");
     t->uid = user->uid;
+    strcpy(t->pool, user->pool ? user->pool : "");
+    t->stat.pool = t->pool;
     for (size_t i = 0; i < SKY_TIERS_MAX; i++)
         t->folders[i] = SKY_FILE_NONE;
     h->tenants[h->tenant_count++] = t;
@@ -122,14 +138,33 @@ void sky__tenant_close(sky__host *h, size_t index) {
             (--h->tenant_count - index) * sizeof *h->tenants);
 }
 
-sky__tenant *sky__tenant_of(const sky__host *h, uint32_t uid) {
+static bool is_same(uint32_t uid, const char *pool, uint32_t other, const char *others) {
+    return uid == other && strcmp(pool ? pool : "", others ? others : "") == 0;
+}
+
+sky__tenant *sky__tenant_of(const sky__host *h, uint32_t uid, const char *pool) {
     for (size_t i = 0; i < h->tenant_count; i++)
-        if (h->tenants[i]->uid == uid)
+        if (is_same(uid, pool, h->tenants[i]->uid, h->tenants[i]->pool))
             return h->tenants[i];
     return NULL;
 }
 
+bool sky__tenant_has_place(const sky__host *h, const sky__tenant *t) {
+    return t->stat.clients < SKY_HOST_CLIENTS_MAX / h->tenant_count;
+}
+
 /* ---- the others than the host's own ---- */
+
+/* Let other users connect, if any is served. */
+static sky_status admit_others(sky__host *h) {
+    const sky_host_settings *s = &h->settings;
+    bool others = false;
+    for (size_t i = 0; i < s->user_count; i++)
+        others |= s->users[i].uid != sky_local_user();
+    return others && h->options.listen_fd <= 0
+               ? sky_local_admit(h->options.socket_path, &h->listener)
+               : SKY_OK;
+}
 
 sky_status sky__tenants_open(sky__host *h, sky_error *error) {
     const sky_host_settings *s = &h->settings;
@@ -138,14 +173,12 @@ sky_status sky__tenants_open(sky__host *h, sky_error *error) {
         return sky_fail(error, SKY_E_PARAM, "%zu users at NULL", s->user_count);
     for (size_t i = 0; i < s->user_count && status == SKY_OK; i++)
         status = sky__tenant_open(h, &s->users[i], error);
-    if (status == SKY_OK && s->user_count > 0 && h->options.listen_fd <= 0)
-        status = sky_local_admit(h->options.socket_path, &h->listener);
-    return status;
+    return status == SKY_OK ? admit_others(h) : status;
 }
 
-static const sky_host_user *user_of(const sky_host_settings *s, uint32_t uid) {
+static const sky_host_user *user_of(const sky_host_settings *s, const sky__tenant *t) {
     for (size_t i = 0; i < s->user_count; i++)
-        if (s->users[i].uid == uid)
+        if (is_same(s->users[i].uid, s->users[i].pool, t->uid, t->pool))
             return &s->users[i];
     return NULL;
 }
@@ -159,7 +192,8 @@ static void dismiss_tenant(sky__host *h, sky__tenant *t) {
 }
 
 static void update_tenant(sky__host *h, sky__tenant *t) {
-    const sky_host_user *user = user_of(&h->settings, t->uid);
+    char name[128];
+    const sky_host_user *user = user_of(&h->settings, t);
     if (!user) {
         dismiss_tenant(h, t);
         return;
@@ -167,12 +201,13 @@ static void update_tenant(sky__host *h, sky__tenant *t) {
     t->leaving = false; /* it may have come back before its stores were closed */
     char *stores = has_stores(user) ? join_urls(user) : NULL;
     if (!stores || strcmp(stores, t->stores) != 0)
-        sky_log(SKY_LOG_WARNING, "the stores of user %u changed: they do when it starts again",
-                t->uid);
+        sky_log(SKY_LOG_WARNING, "the stores of %s changed: they do when it starts again",
+                name_of(t->uid, t->pool, name));
     free(stores);
 }
 
 void sky__tenants_update(sky__host *h) {
+    char name[128];
     sky_error error;
     if (!h->settings.users)
         h->settings.user_count = 0;
@@ -182,14 +217,14 @@ void sky__tenants_update(sky__host *h) {
     for (size_t i = 0; i < h->settings.user_count; i++) {
         const sky_host_user *user = &h->settings.users[i];
         error.text[0] = '\0';
-        if (sky__tenant_of(h, user->uid))
+        if (sky__tenant_of(h, user->uid, user->pool))
             continue;
         if (sky__tenant_open(h, user, &error) != SKY_OK)
-            sky_log(SKY_LOG_WARNING, "user %u is not served: %s", user->uid, error.text);
+            sky_log(SKY_LOG_WARNING, "%s is not served: %s", name_of(user->uid, user->pool, name),
+                    error.text);
     }
-    if (h->tenant_count > 1 && h->options.listen_fd <= 0)
-        (void)sky_local_admit(h->options.socket_path, &h->listener);
-    sky_log(SKY_LOG_INFO, "settings were read again: %zu users", h->tenant_count);
+    (void)admit_others(h);
+    sky_log(SKY_LOG_INFO, "settings were read again: %zu users and pools", h->tenant_count);
 }
 
 void sky__tenants_sweep(sky__host *h) {

@@ -177,7 +177,7 @@ static void finds_its_own(void) {
 /* ---- tests ---- */
 
 static const char *const other_urls[] = {"mem:4MiB"};
-static sky_host_user users[] = {{OTHER, other_urls, 1}, {THIRD, other_urls, 1}};
+static sky_host_user users[] = {{OTHER, other_urls, 1, NULL}, {THIRD, other_urls, 1, NULL}};
 
 static bool take_users(void *context, sky_host_settings *settings) {
     _Atomic size_t *wanted = ((sky_host_fixture *)context)->user;
@@ -341,7 +341,7 @@ static const sky_tier_driver slow = {.struct_bytes = sizeof slow,
                                      .list = slow_list};
 
 static const char *const slow_urls[] = {"mem:4MiB", "slow:x"};
-static const sky_host_user slow_user = {OTHER, slow_urls, 2};
+static const sky_host_user slow_user = {OTHER, slow_urls, 2, NULL};
 
 static void verifies_in_vain(void) {
     sky_status status;
@@ -377,7 +377,7 @@ static void a_user_that_goes_while_it_is_busy(void **state) {
     set_users(1); /* it comes back before they are closed */
     held = false;
     assert_true(as_user(OTHER, is_served));
-    users[0] = (sky_host_user){OTHER, other_urls, 1};
+    users[0] = (sky_host_user){OTHER, other_urls, 1, NULL};
     end_it();
 }
 

@@ -33,7 +33,7 @@ lines_hold '[r["key"] for r in rows] == ["a", "b", "keep", "tmp/1", "tmp/2"]'
 expect 0 "$skymem" stat --store "shm:$socket?tier=0" --store mem:1MiB --json
 holds 'o["tiers"][0]["entries"] == 4 and o["tiers"][0]["bytes_max"] == 4 << 20'
 expect 2 "$skymem" ls --store "shm:$socket?tier=2"
-says "tier= is one of the host's stores"
+says "no such pool or tier"
 expect 2 "$skymem" ls --store "shm:$socket?tier=x"
 says "tier is a number"
 

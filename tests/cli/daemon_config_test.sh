@@ -94,7 +94,7 @@ users:
     store: mem:4MiB
 YAML
 kill -HUP "$daemon"
-until_says "settings were read again: 2 users"
+until_says "settings were read again: 2 users and pools"
 echo 'stoer: mem:1MiB' >"$work/wrong.yaml"
 cp "$file" "$work/good.yaml"
 cp "$work/wrong.yaml" "$file"

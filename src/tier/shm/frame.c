@@ -79,6 +79,13 @@ static void read_told(sky_reader *r, sky_shm_frame *f) {
     f->text_bytes = sky_read_u64(r);
 }
 
+bool sky_shm_is_pool(const char *name) {
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    size_t bytes = strlen(name);
+    return bytes > 0 && bytes <= SKY_SHM_POOL_BYTES_MAX && strspn(name, letters) == bytes;
+}
+
 /* ---- published blocks ---- */
 
 uint32_t sky_shm_buffers(const uint32_t shape[3], uint32_t layer_axis) {
@@ -211,11 +218,12 @@ size_t sky_shm_encode(const sky_shm_frame *f, uint8_t out[SKY_SHM_FRAME_BYTES_MA
     sky_writer w = sky_writer_over(out, SKY_SHM_FRAME_BYTES_MAX);
     assert(f->count <= (f->kind == SKY_SHM_LAYOUT ? SKY_SHM_ROWS_MAX : SKY_SHM_ITEMS_MAX));
     sky_write_u32(&w, f->kind);
-    sky_write_u32(&w, f->id);
+    sky_write_u32(&w, f->kind == SKY_SHM_HELLO ? (uint32_t)strlen(f->pool) : f->id);
     sky_write_u32(&w, f->count);
     sky_write_u32(&w, word_of(f));
     if (f->kind == SKY_SHM_HELLO) {
         sky_write_u64(&w, MAGIC);
+        sky_write_bytes(&w, f->pool, strlen(f->pool));
     } else if (f->kind == SKY_SHM_WELCOME) {
         sky_write_u64(&w, f->arena_bytes);
         sky_write_u64(&w, f->segment_bytes);
@@ -255,6 +263,16 @@ static uint32_t count_max(sky_shm_kind kind) {
     return counts ? SKY_SHM_ITEMS_MAX : 0;
 }
 
+/* Its id is the length of the name. */
+static void read_hello(sky_reader *r, sky_shm_frame *f) {
+    sky__fail_unless(r, sky_read_u64(r) == MAGIC && f->id <= SKY_SHM_POOL_BYTES_MAX);
+    const uint8_t *name = r->failed ? NULL : sky_read_bytes(r, f->id);
+    memset(f->pool, 0, sizeof f->pool);
+    if (name)
+        memcpy(f->pool, name, f->id);
+    sky__fail_unless(r, f->id == 0 || (sky_shm_is_pool(f->pool) && strlen(f->pool) == f->id));
+}
+
 static void read_body(sky_reader *r, sky_shm_frame *f) {
     uint32_t most = count_max(f->kind);
     bool may_be_zero = most == 0 || f->kind == SKY_SHM_HELLO;
@@ -262,7 +280,7 @@ static void read_body(sky_reader *r, sky_shm_frame *f) {
     if (r->failed)
         return;
     if (f->kind == SKY_SHM_HELLO) {
-        sky__fail_unless(r, sky_read_u64(r) == MAGIC);
+        read_hello(r, f);
     } else if (f->kind == SKY_SHM_WELCOME) {
         f->arena_bytes = sky_read_u64(r);
         f->segment_bytes = sky_read_u64(r);

@@ -32,6 +32,7 @@
 #define SKY_SHM_NUMBERS         8
 #define SKY_SHM_ROWS_MAX        200
 #define SKY_SHM_BUFFERS_MAX     4096u /* of a block */
+#define SKY_SHM_POOL_BYTES_MAX  64u   /* a pool's name: letters, digits, '.', '_', '-' */
 
 typedef enum {
     SKY_SHM_HELLO = 1,   /* client: magic, version */
@@ -132,6 +133,7 @@ typedef struct {
         };
         sky_shm_result results[SKY_SHM_ITEMS_MAX]; /* done */
         uint64_t leases[SKY_SHM_ITEMS_MAX];        /* release */
+        char pool[SKY_SHM_POOL_BYTES_MAX + 1];     /* hello: the pool; "": none */
         uint64_t stage_bytes;                      /* stage, staged */
         sky_shm_layout layout;                     /* layout */
         struct {                                   /* block */
@@ -147,6 +149,9 @@ typedef struct {
         };
     };
 } sky_shm_frame;
+
+/* A name that a pool may have. */
+bool sky_shm_is_pool(const char *name);
 
 /* Buffers of a block of this shape; 0: it is none. */
 uint32_t sky_shm_buffers(const uint32_t shape[3], uint32_t layer_axis);

@@ -43,7 +43,14 @@ static void frames_keep_their_bytes(void **state) {
                "89534b5953484d31");
     f.count = SKY_TIERS_MAX;
     assert_int_equal(again(&f, 24).count, SKY_TIERS_MAX);
-    f.count++;
+    strcpy(f.pool, "chat-2");
+    f = again(&f, 30);
+    assert_string_equal(f.pool, "chat-2");
+    assert_hex("01000000060000000800000001000000"
+               "89534b5953484d31636861742d32");
+    bytes[24] = '/'; /* no name */
+    assert_int_equal(sky_shm_decode(bytes, 30, &f), SKY_E_CORRUPT);
+    f = (sky_shm_frame){.kind = SKY_SHM_HELLO, .version = 1, .count = SKY_TIERS_MAX + 1};
     assert_int_equal(sky_shm_decode(bytes, sky_shm_encode(&f, bytes), &f), SKY_E_CORRUPT);
     f = (sky_shm_frame){.kind = SKY_SHM_WELCOME,
                         .version = 1,

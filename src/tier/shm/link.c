@@ -68,9 +68,10 @@ static sky_status receive_first(sky__shm_link *l, sky_time until, sky_shm_frame 
     return status == SKY_OK ? sky_shm_decode(data, bytes, out) : status;
 }
 
-static sky_status handshake_host(sky__shm_link *l, uint32_t tier, sky_time until) {
+static sky_status handshake_host(sky__shm_link *l, const sky__shm_part *part, sky_time until) {
     uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
-    sky_shm_frame frame = {.kind = SKY_SHM_HELLO, .count = tier, .version = SKY_SHM_VERSION};
+    sky_shm_frame frame = {.kind = SKY_SHM_HELLO, .count = part->tier, .version = SKY_SHM_VERSION};
+    memcpy(frame.pool, part->pool, sizeof frame.pool);
     int passed = -1;
     sky_status status = sky_local_send(l->fd, data, sky_shm_encode(&frame, data), -1);
     if (status == SKY_OK)
@@ -83,8 +84,8 @@ static sky_status handshake_host(sky__shm_link *l, uint32_t tier, sky_time until
     return status;
 }
 
-sky_status sky__shm_link_open(const char *path, uint32_t user, uint32_t tier, sky_time until,
-                              sky__shm_link **out) {
+sky_status sky__shm_link_open(const char *path, uint32_t user, const sky__shm_part *part,
+                              sky_time until, sky__shm_link **out) {
     sky__shm_link *l = calloc(1, sizeof *l);
     if (!l)
         return SKY_E_NOMEM;
@@ -92,7 +93,7 @@ sky_status sky__shm_link_open(const char *path, uint32_t user, uint32_t tier, sk
     sky_status status = connect_by(path, user, until, &l->fd);
     if (status == SKY_OK) {
         sky_fork_drop(l->fd); /* else a child keeps what the host lent to this process */
-        status = handshake_host(l, tier, until);
+        status = handshake_host(l, part, until);
     } else {
         l->fd = -1;
     }

@@ -18,6 +18,12 @@ typedef struct sky__shm_letter {
     uint8_t data[];
 } sky__shm_letter;
 
+/* What of a host a client wants. */
+typedef struct {
+    uint32_t tier;                         /* 1 + the store that alone takes part; 0: all */
+    char pool[SKY_SHM_POOL_BYTES_MAX + 1]; /* the pool; "": none */
+} sky__shm_part;
+
 typedef struct sky__shm_link {
     struct sky__shm_link *next; /* of those with leases out that are no longer connected */
     int fd;                     /* -1: the connection is over */
@@ -35,13 +41,13 @@ typedef struct sky__shm_link {
 } sky__shm_link;
 
 /* Connect and be welcomed by a host of this user, of root or of `user`; waits, at most until
- * `until`. tier: 1 + the store of the host that alone takes part; 0: all.
- * Errors: SKY_E_PARAM (the path, or it has no such store), SKY_MISS (nobody listens there),
+ * `until`.
+ * Errors: SKY_E_PARAM (the path, or it has no such part), SKY_MISS (nobody listens there),
  *         SKY_E_DEADLINE, SKY_E_DENIED (it is another user's), SKY_E_CORRUPT (it is no host),
  *         SKY_E_UNSUPPORTED (another version), SKY_E_BUSY (it has too many clients), SKY_E_IO,
  *         SKY_E_NOMEM */
-sky_status sky__shm_link_open(const char *path, uint32_t user, uint32_t tier, sky_time until,
-                              sky__shm_link **out);
+sky_status sky__shm_link_open(const char *path, uint32_t user, const sky__shm_part *part,
+                              sky_time until, sky__shm_link **out);
 /* Close the connection; what is mapped stays. */
 void sky__shm_link_cut(sky__shm_link *l);
 /* NULL is fine. */

@@ -78,7 +78,8 @@ static sky_status outcome(script s, const uint8_t **seen) {
     sky_shm_frame f;
     int passed = -1;
     assert_int_equal(sky_thread_start(&thread, "host", be_host, &s), SKY_OK);
-    sky_status status = sky__shm_link_open(path, sky_local_user(), 0, sky_now() + PATIENCE, &link);
+    sky_status status = sky__shm_link_open(path, sky_local_user(), &(sky__shm_part){0},
+                                           sky_now() + PATIENCE, &link);
     const bool silent = s.then.kind == SKY_SHM_SEGMENT && s.welcome.client == 2;
     const sky_time until = sky_now() + PATIENCE;
     if (status == SKY_OK && !silent)

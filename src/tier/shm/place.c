@@ -48,7 +48,7 @@ sky_status sky__shm_place_read(const char *text, sky__shm_place *out, sky_error 
     sky_url url;
     sky_status status = sky_url_parse(text, &url, error);
     if (status == SKY_OK)
-        status = sky_url_expect(&url, "user tier", error);
+        status = sky_url_expect(&url, "user pool tier", error);
     if (status != SKY_OK)
         return status;
     if (strcmp(url.scheme, "shm") != 0 || url.path[0] == '\0' ||
@@ -58,13 +58,18 @@ sky_status sky__shm_place_read(const char *text, sky__shm_place *out, sky_error 
                         "shm:/run/skymemd.sock, of at most %d bytes",
                         text, SKY_LOCAL_PATH_BYTES_MAX);
     const char *user = sky_url_value(&url, "user"), *tier = sky_url_value(&url, "tier");
+    const char *pool = sky_url_value(&url, "pool");
     *out = (sky__shm_place){.user = sky_local_user(), .automatic = strcmp(url.path, "auto") == 0};
     if (user && !sky_local_find_user(user, &out->user))
         return sky_fail(error, SKY_E_SYNTAX, "%.200s: there is no user %.64s", text, user);
     if (tier && (tier[0] < '0' || tier[0] >= '0' + SKY_TIERS_MAX || tier[1] != '\0'))
         return sky_fail(error, SKY_E_SYNTAX, "%.200s: tier is a number, 0 to %d", text,
                         SKY_TIERS_MAX - 1);
-    out->tier = tier ? (uint32_t)(tier[0] - '0') + 1 : 0;
+    if (pool && !sky_shm_is_pool(pool))
+        return sky_fail(error, SKY_E_SYNTAX, "%.200s: a pool is 1 to %d letters, digits and . _ -",
+                        text, (int)SKY_SHM_POOL_BYTES_MAX);
+    out->part.tier = tier ? (uint32_t)(tier[0] - '0') + 1 : 0;
+    strcpy(out->part.pool, pool ? pool : "");
     if (out->automatic)
         return sky_host_path(out->path, sizeof out->path, error);
     strcpy(out->path, url.path);
@@ -95,11 +100,11 @@ static bool is_gone(sky_status status) {
 
 sky_status sky__shm_place_open(const sky__shm_place *p, sky_time until, sky__shm_link **out,
                                sky_error *error) {
-    sky_status status = sky__shm_link_open(p->path, p->user, p->tier, until, out);
+    sky_status status = sky__shm_link_open(p->path, p->user, &p->part, until, out);
     for (int n = 0; n < TRIES_MAX && p->automatic && is_gone(status); n++) {
         sky_error why = {0};
         start_daemon(&why);
-        status = sky__shm_link_open(p->path, p->user, p->tier, sky_now() + START_NS, out);
+        status = sky__shm_link_open(p->path, p->user, &p->part, sky_now() + START_NS, out);
         if (status != SKY_OK && why.text[0])
             (void)sky_fail(error, status, "%s", why.text);
     }
@@ -121,7 +126,7 @@ const char *sky__shm_place_advice(sky_status status) {
     case SKY_E_CORRUPT:
         return "it is no skymemd";
     case SKY_E_PARAM:
-        return "a socket's path has 1 to 107 bytes; tier= is one of the host's stores";
+        return "it has no such pool or tier";
     default:
         return sky_status_text(status);
     }

@@ -1,5 +1,5 @@
-/* Which host's store an URL names: shm:SOCKET[?user=NAME&tier=N], or shm:auto, the user's own,
- * which is started where it is first used. */
+/* Which host's store an URL names: shm:SOCKET[?user=NAME&pool=NAME&tier=N], or shm:auto,
+ * the user's own, which is started where it is first used. */
 #ifndef SKY_TIER_SHM_PLACE_H
 #define SKY_TIER_SHM_PLACE_H
 
@@ -11,8 +11,8 @@
 typedef struct {
     char path[SKY_LOCAL_PATH_BYTES_MAX + 1];
     uint32_t user;  /* whose host it may be, besides this user's and root's */
-    uint32_t tier;  /* 1 + the store of the host that alone takes part; 0: all */
     bool automatic; /* it is started if nobody listens there */
+    sky__shm_part part;
 } sky__shm_place;
 
 /* Errors: SKY_E_SYNTAX, SKY_E_DENIED (the folder of shm:auto is another's); `error` says why */

@@ -43,7 +43,7 @@ sky_status sky_host_text(const char *socket_path, sky_time until, char **text) {
     sky_status status = sky__shm_place_read(url, &place, NULL);
     if (status != SKY_OK)
         return status == SKY_E_SYNTAX ? SKY_E_PARAM : status;
-    status = sky__shm_link_open(place.path, place.user, place.tier, until, &l);
+    status = sky__shm_link_open(place.path, place.user, &place.part, until, &l);
     if (status != SKY_OK)
         return status;
     sky_shm_frame frame = {.kind = SKY_SHM_ASK, .question = SKY_SHM_TEXT};
