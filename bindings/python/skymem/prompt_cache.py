@@ -103,6 +103,14 @@ class PromptCache(DynamicCache):
                 # answers are wrong, and nothing says so.
                 layer.cumulative_length = slots
 
+    def held_of(self, ids: Any, positions: Any) -> int:
+        """How many of the tokens before a forward pass the cache holds: assisted decoding gives the
+        model the whole prompt, whatever its cache holds, which would count its tokens twice."""
+        count = 0 if self.fed.shape[1] or len(self.prompts) > 1 else self.filled
+        if not count or positions is None or positions.shape != ids.shape or positions[0, 0] != 0:
+            return 0
+        return count if ids[0, :count].tolist() == self.prompts[0][:count] else 0
+
     def feed(self, ids: Any, mask: Any, positions: Any) -> None:
         """Before a forward pass: its tokens, if each row is a prompt's, one behind the other."""
         start, rows = self.filled + self.fed.shape[1], len(self.prompts)
@@ -125,7 +133,10 @@ class PromptCache(DynamicCache):
         self.fed = torch.cat([self.fed, ids[:: len(ids) // rows]], 1)
 
     def crop(self, tokens_to_remove: int) -> None:
-        super().crop(tokens_to_remove)
+        for layer in self.layers:  # without what a window's own crop forgets, which is to be stored
+            DynamicLayer.crop(layer, tokens_to_remove)
+            if isinstance(layer, DynamicSlidingWindowLayer):
+                layer.cumulative_length -= abs(tokens_to_remove)
         self.filled = min(self.filled, self.get_seq_length())
         self.fed = self.fed[:, : self.get_seq_length() - self.filled]
 
@@ -142,7 +153,10 @@ class PromptCache(DynamicCache):
     def tokens_of(self, row: int) -> list[int]:
         """The tokens whose state row `row` holds; of beams, those of the prompt. [] if unsure."""
         pad, slots = self.pads[row], self.filled + self.fed.shape[1]
-        if self.unsure or any(layer.get_seq_length() != slots for layer in self.layers):
+        if self.unsure or any(
+            layer.get_seq_length() != slots or layer.keys.shape[-2] < self.fed.shape[1]
+            for layer in self.layers
+        ):
             return []
         fed: list[int] = self.fed[row, max(0, pad - self.filled) :].tolist()
         tokens = self.prompts[row][: max(0, self.filled - pad)] + fed

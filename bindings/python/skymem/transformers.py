@@ -170,8 +170,15 @@ class KVCacheBlock:
         return self.manager
 
 
-def feed_cache(shape: Shape, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def feed_cache(shape: Shape, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Before a forward pass: its cache hears of its tokens, and those that it holds are left out."""
     cache = kwargs.get("past_key_values")
-    if isinstance(cache, PromptCache) and cache.shape is shape:
-        ids = kwargs.get("input_ids", args[0] if args else None)
-        cache.feed(ids, kwargs.get("attention_mask"), kwargs.get("position_ids"))
+    if not isinstance(cache, PromptCache) or cache.shape is not shape:
+        return None
+    ids: Any = kwargs.get("input_ids", args[0] if args else None)
+    positions: Any = kwargs.get("position_ids")
+    if "input_ids" in kwargs and (held := cache.held_of(ids, positions)):
+        ids, positions = ids[:, held:], positions[:, held:]
+        kwargs = {**kwargs, "input_ids": ids, "position_ids": positions}
+    cache.feed(ids, kwargs.get("attention_mask"), positions)
+    return args, kwargs

@@ -279,6 +279,26 @@ def test_beams_and_assisted_decoding() -> None:
             assert torch.equal(warm, cold)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_assisted_decoding_from_a_restored_prefix(kind: str, seed: int) -> None:
+    # Transformers gives the model the whole prompt here, whatever the cache holds: with a cache of
+    # its own that is not empty, the answer is another.
+    model, draft, row = make(kind, seed=seed), make(kind, seed=seed + 50), tokens(100, seed)
+    greedy = generate(model, [row], max_new_tokens=30)
+    for more in ({"assistant_model": draft}, {"prompt_lookup_num_tokens": 3}):
+        with KVCacheBlock(model, store="mem:64MiB", block_tokens=16) as kvc:
+            for blocks in (8, 0):  # of 129 tokens: what was drafted in vain is not stored
+                out = generate(model, [row], kvc.get_cache(row), max_new_tokens=30, **more)
+                assert torch.equal(out, greedy)
+                assert kvc.add_blocks(row) == blocks
+            cache = kvc.get_cache(greedy[0].tolist())
+            own = own_cache(model, greedy[0].tolist()[:128])
+            assert cache.filled == 128
+            for a, b in zip(cache.layers, own.layers):
+                assert torch.allclose(a.keys, b.keys, atol=1e-5)
+
+
 @pytest.mark.parametrize("level", ["lossless", "8", "4"])
 def test_levels(level: str, tmp_path: Path) -> None:
     model = make("gemma3")
