@@ -171,7 +171,7 @@ class KVCacheBlock:
 
 
 def feed_cache(shape: Shape, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Before a forward pass: its cache hears of its tokens, and those that it holds are left out."""
+    """Before a forward pass: its cache hears of its tokens; those that it holds are left out."""
     cache = kwargs.get("past_key_values")
     if not isinstance(cache, PromptCache) or cache.shape is not shape:
         return None
