@@ -35,6 +35,7 @@ static bool key_known(sky_session *s, const sky__request *r, uint32_t unit) {
 /* While filling, heads that are known already are passed over. */
 static bool look_unit(sky_session *s, sky__request *r, uint32_t unit, sky__operation *o) {
     o->id = (sky_chunk_id){.key = *look_key(r, unit), .version = SKY_VERSION_ANY};
+    o->copy = r->look.copy;
     return !r->look.filling || (unit < r->look.low && !key_known(s, r, unit));
 }
 
@@ -287,22 +288,26 @@ static void learn_answer(sky_session *s, uint32_t op, bool present) {
         search_next(s, request);
 }
 
-/* What came as a head is one; else it is lost. */
+/* What came as a head is one. Else it is lost with the copy that is waited for, if that sent it. */
 static bool take_head(sky_session *s, uint32_t op, const sky_message *m, sky_block_head *head) {
     if (m->data_bytes == SKY_HEAD_BYTES && sky__is_genuine(&s->scheduler, m) &&
         sky_head_decode(m->data, m->data_bytes, head) == SKY_OK && head_plausible(s, head, m))
         return true;
     s->core.stat.corrupt++;
-    sky__suspect(&s->scheduler, s->scheduler.operations[op].to);
+    if (!sky_satellite_equal(s->scheduler.from, s->scheduler.operations[op].to))
+        return false;
+    sky__suspect(&s->scheduler, s->scheduler.from);
     sky__operation_lost(&s->scheduler, op, SKY_MISS);
     return false;
 }
 
 static void look_taken(sky_session *s, uint32_t op, const sky_message *m) {
+    const sky__operation *o = &s->scheduler.operations[op];
     sky_block_head head;
-    if (take_head(s, op, m, &head))
-        learn_answer(s, op,
-                     adopt_head(s, &s->scheduler.operations[op], &head, m->id.version) == SKY_OK);
+    if (!take_head(s, op, m, &head))
+        return;
+    s->requests.rows[o->request].look.copy = sky__copy_at(&s->scheduler, o, s->scheduler.from);
+    learn_answer(s, op, adopt_head(s, o, &head, m->id.version) == SKY_OK);
 }
 
 static void heads_taken(sky_session *s, uint32_t op, const sky_message *m) {
@@ -332,6 +337,7 @@ static void look_lost(sky_session *s, uint32_t op, sky_status status) {
 const sky__client sky__look_client = {.asks = SKY_WIRE_GET,
                                       .answers = SKY_WIRE_CHUNK,
                                       .reads = true,
+                                      .spreads = true,
                                       .unit = look_unit,
                                       .taken = look_taken,
                                       .lost = look_lost,

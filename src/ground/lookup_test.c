@@ -331,6 +331,84 @@ static void puts_of_one_instant_never_mix(void **state) {
     }
 }
 
+/* ---- heads of which most copies are gone ---- */
+
+#define HEAD_COPIES 4
+
+typedef struct {
+    sky_satellite places[HEAD_COPIES];
+    uint32_t alive; /* this copy's place alone answers; HEAD_COPIES: all do */
+} deaths;
+
+static bool passes_by_the_dead(sky_orrery *o, sky_satellite from, sky_satellite to,
+                               sky_message *m) {
+    const deaths *d = o->ear_context;
+    (void)m;
+    for (uint32_t i = 0; i < HEAD_COPIES && d->alive < HEAD_COPIES; i++) {
+        bool concerned = sky_satellite_equal(from, d->places[i]) ||
+                         sky_satellite_equal(to, d->places[i]);
+        if (concerned && i != d->alive)
+            return false;
+    }
+    return true;
+}
+
+typedef struct {
+    sky_time ns;       /* that a ground takes to find a chain, … */
+    sky_time light_ns; /* … of which there and back is to a head, once */
+    uint64_t questions;
+} search;
+
+/* Of each head one copy is left. */
+static search search_with(uint32_t alive, uint32_t count) {
+    sky_key keys[8];
+    sky_orrery o;
+    sky_orrery_open(&o, SKY_PLACE_ROTATION_HOP);
+    o.session_config.lookup = SKY_LOOKUP_BINARY;
+    o.session_config.parity = HEAD_COPIES - 1;
+    sky_orrery_begin(&o, 64);
+    for (uint32_t i = 0; i < count; i++) {
+        keys[i] = sky_orrery_key(100 + i);
+        assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 100 + i, 300).status, SKY_OK);
+    }
+    deaths d = {.alive = alive};
+    uint32_t block = sky_index_find(sky_session_index(o.grounds[0]), &keys[0]);
+    for (uint32_t i = 0; i < HEAD_COPIES; i++)
+        d.places[i] = sky_session_home(o.grounds[0], block, 0, i);
+    o.ear = passes_by_the_dead;
+    o.ear_context = &d;
+    o.sent[SKY_WIRE_GET] = 0;
+    search found = {.ns = -o.now};
+    assert_int_equal(ask_chain(&o, 1, keys, count).bytes, count);
+    found.ns += o.now;
+    found.light_ns = 2 * sky_frame_ground_ns(&o.frame, d.places[alive % HEAD_COPIES], 0);
+    found.questions = o.sent[SKY_WIRE_GET];
+    sky_orrery_close(&o);
+    return found;
+}
+
+/* One wait shows that a copy is dead. The others are asked then, and the one that answered is asked
+ * first for the next key: so one wait and as many questions as there are copies, whichever of them
+ * are dead, and however many keys there are. */
+static void dead_copies_cost_one_wait(void **state) {
+    (void)state;
+    sky_time wait_ns = 0;
+    for (uint32_t count = 1; count <= 8; count++) {
+        search healthy = search_with(HEAD_COPIES, count);
+        assert_in_range(healthy.questions, 1, count);
+        assert_int_equal(search_with(0, count).ns, healthy.ns);
+        for (uint32_t alive = 1; alive < HEAD_COPIES; alive++) {
+            search s = search_with(alive, count);
+            sky_time lost_ns = s.ns - s.light_ns - (healthy.ns - healthy.light_ns);
+            assert_int_equal(s.questions, healthy.questions + HEAD_COPIES - 1);
+            if (count == 1 && alive == 1)
+                wait_ns = lost_ns;
+            if (count == 1)
+                assert_in_range(lost_ns, wait_ns - SKY_MS(1), wait_ns + SKY_MS(1));
+        }
+    }
+}
+
 /* ---- heads that lie ---- */
 
 static void reseal(sky_message *m, const sky_block_head *h) {
@@ -413,6 +491,7 @@ int main(void) {
         cmocka_unit_test(a_head_is_adopted_once),
         cmocka_unit_test(what_is_put_is_newer_than_what_was_found),
         cmocka_unit_test(puts_of_one_instant_never_mix),
+        cmocka_unit_test(dead_copies_cost_one_wait),
         cmocka_unit_test(heads_that_lie_cost_a_miss),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -85,6 +85,7 @@ typedef struct {
         bool heard;         /* heads: somebody has one */
         bool tracing;       /* heads: at the last places, where migration may lag */
         bool traced;        /* … they were asked */
+        uint32_t copy;      /* the last head came from this one: it is asked first for the next */
         uint32_t outdated;  /* heads: bits of the copies that are not what they should be */
         uint64_t checked;   /* heads: of this version, which the index has; 0: it had none */
     } look;

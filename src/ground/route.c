@@ -1,7 +1,8 @@
 /* Which copy an operation asks, and at which of its places.
  *
  *   asked of two or more   the next copy after the first wait in vain, and round again; the first
- *                          answer from any of them counts
+ *                          answer from any of them counts. Where the client spreads, all others
+ *                          are asked after the first wait: of a few dead ones each would cost one
  *   of the silent alone    given up at once, but for one request a second that tries: a caller
  *                          waits for it
  *   where else it may be   asked first: who cannot hand a chunk over to the silent keeps it
@@ -94,18 +95,45 @@ uint32_t sky__copies_of(const sky__scheduler *q, const sky__operation *o) {
     return o->id.number == 0 ? q->core->head_copies : q->core->config.replicas;
 }
 
-/* Another copy that is still to be had, of one who is not silent; `copies`: there is none. */
+/* Not yet tried, and not with a satellite that is silent. */
+static bool is_to_be_had(const sky__scheduler *q, const sky__operation *o, uint32_t copy) {
+    sky_satellite places[SKY__PLACES_MAX];
+    sky__operation other = *o;
+    other.copy = copy;
+    (void)operation_places(q, &other, places);
+    return !(o->tried >> copy & 1) && !sky__is_silent(q, places[0]);
+}
+
+/* Another copy that is still to be had; `copies`: there is none. */
 static uint32_t copy_after(const sky__scheduler *q, const sky__operation *o) {
     uint32_t copies = sky__copies_of(q, o);
-    sky_satellite places[SKY__PLACES_MAX];
     for (uint32_t i = 1; i < copies; i++) {
-        sky__operation other = *o;
-        other.copy = (o->copy + i) % copies;
-        (void)operation_places(q, &other, places);
-        if (!(o->tried >> other.copy & 1) && !sky__is_silent(q, places[0]))
-            return other.copy;
+        if (is_to_be_had(q, o, (o->copy + i) % copies))
+            return (o->copy + i) % copies;
     }
     return copies;
+}
+
+uint32_t sky__copies_aside(const sky__scheduler *q, const sky__operation *o, uint32_t waited) {
+    uint32_t copies = sky__copies_of(q, o), aside = 0;
+    for (uint32_t copy = 0; copy < copies; copy++) {
+        if (copy != o->copy && copy != waited && is_to_be_had(q, o, copy))
+            aside |= 1u << copy;
+    }
+    return aside;
+}
+
+uint32_t sky__copy_at(const sky__scheduler *q, const sky__operation *o, sky_satellite satellite) {
+    sky__operation other = *o;
+    sky_satellite places[SKY__PLACES_MAX];
+    for (other.copy = 0; other.copy < sky__copies_of(q, o); other.copy++) {
+        uint32_t count = operation_places(q, &other, places);
+        for (uint32_t i = 0; i < count; i++) {
+            if (sky_satellite_equal(places[i], satellite))
+                return other.copy;
+        }
+    }
+    return o->copy;
 }
 
 bool sky__rather_another(const sky__scheduler *q, const sky__operation *o, sky_satellite to) {
@@ -114,15 +142,16 @@ bool sky__rather_another(const sky__scheduler *q, const sky__operation *o, sky_s
 
 void sky__route_first(const sky__scheduler *q, sky__operation *o) {
     const sky__client *client = sky__client_of(q, o);
-    uint32_t copies = client->reads ? sky__copies_of(q, o) : 1;
+    uint32_t copies = client->reads ? sky__copies_of(q, o) : 1, first = o->copy;
     sky_satellite places[SKY__PLACES_MAX];
-    for (o->copy = copies > 1 ? 0 : o->copy; copies > 1 && o->copy < copies; o->copy++) {
+    for (uint32_t i = 0; copies > 1 && i < copies; i++) {
+        o->copy = (first + i) % copies;
         (void)operation_places(q, o, places);
         o->to = places[0];
         if (!sky__is_silent(q, places[0]))
             return;
     }
-    o->copy = copies > 1 ? 0 : o->copy; /* who has it is silent, whichever it is */
+    o->copy = first; /* who has it is silent, whichever it is */
     o->to = place_to_ask(q, o);
 }
 
@@ -131,6 +160,13 @@ static void take_copy(sky__scheduler *q, sky__operation *o, uint32_t copy) {
     o->misses = o->corrupt = 0;
     o->to = place_to_ask(q, o);
     q->core->stat.other_copies++;
+}
+
+void sky__route_aside(sky__scheduler *q, sky__operation *o) {
+    uint32_t copy = 0;
+    while (!(o->aside >> copy & 1))
+        copy++;
+    take_copy(q, o, copy);
 }
 
 bool sky__route_next_copy(sky__scheduler *q, sky__operation *o) {

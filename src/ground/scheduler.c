@@ -183,23 +183,33 @@ static uint64_t wire_id(const sky__scheduler *q, uint32_t op) {
     return (o->generation << ATTEMPT_BITS | attempt) << OPERATION_BITS | op;
 }
 
+/* The message of an operation's next attempt. False when the host no longer has the bytes. */
+static bool attempt_begin(sky__scheduler *q, uint32_t op, sky_message *m, sky_datagram *out) {
+    sky__operation *o = &q->operations[op];
+    const sky__client *client = sky__client_of(q, o);
+    *m = (sky_message){.type = client->asks, .id = o->id, .last = o->id.number, .stride = 1};
+    o->attempt++;
+    if (client->compose && !client->compose(q->session, o, m, out))
+        return false;
+    m->request = wire_id(q, op);
+    if (o->answer_bytes > 0)
+        q->down_free = sky__later(q->down_free, q->core->now) +
+                       sky_link_busy_ns(q->core->config.link_bits_s, o->answer_bytes);
+    return true;
+}
+
 /* Send an operation's message to o->to. False when the host no longer has the bytes. */
 static bool operation_send(sky__scheduler *q, uint32_t op, sky_datagram *out) {
     sky__operation *o = &q->operations[op];
     const sky__client *client = sky__client_of(q, o);
     sky_time now = q->core->now;
-    sky_message m = {.type = client->asks, .id = o->id, .last = o->id.number, .stride = 1};
-    o->attempt++;
+    sky_message m;
+    if (!attempt_begin(q, op, &m, out))
+        return false;
     if (o->attempt == 1 || !sky_satellite_equal(o->asked, o->to)) {
         o->asked = o->to;
         o->asked_since = o->attempt;
     }
-    if (client->compose && !client->compose(q->session, o, &m, out))
-        return false;
-    m.request = wire_id(q, op);
-    if (o->answer_bytes > 0)
-        q->down_free = sky__later(q->down_free, now) +
-                       sky_link_busy_ns(q->core->config.link_bits_s, o->answer_bytes);
     o->sent = now;
     if (o->attempt == 1)
         o->first_sent = now;
@@ -210,12 +220,26 @@ static bool operation_send(sky__scheduler *q, uint32_t op, sky_datagram *out) {
         q->earliest = o->deadline;
     if (o->speculative > 0)
         o->speculative--, q->core->stat.speculative_retries++;
-    else if (client->reads && o->unanswered > 0)
+    else if (client->reads && o->unanswered > 0 && (!client->spreads || sky__copies_of(q, o) == 1))
         o->speculative = speculative_of(q, o);
     if (o->speculative > 0)
         again_add(q, op);
     sky__request *r = request_of(q, o);
     r->latest = sky__later(r->latest, expected_end(q, o));
+    return true;
+}
+
+/* Ask one more copy. Its answer counts as any; what is waited for stays the same. */
+static bool ask_aside(sky__scheduler *q, uint32_t op, sky_datagram *out) {
+    sky__operation *o = &q->operations[op];
+    sky_message m;
+    if (!attempt_begin(q, op, &m, out))
+        return false;
+    sky__operation other = *o;
+    sky__route_aside(q, &other);
+    o->aside &= ~(1u << other.copy);
+    sky__send(q, &m, other.to, out);
+    (void)sky__deadline_of(q, q->up_free, &other); /* notes what that satellite has to serve */
     return true;
 }
 
@@ -298,8 +322,10 @@ bool sky__send_piece(sky__scheduler *q, uint32_t request, uint32_t number, uint3
 
 bool sky__send_again(sky__scheduler *q, sky_datagram *out) {
     uint32_t op = q->again.first;
-    again_remove(q, op);
-    if (operation_send(q, op, out))
+    bool aside = q->operations[op].aside != 0;
+    if (!aside)
+        again_remove(q, op);
+    if (aside ? ask_aside(q, op, out) : operation_send(q, op, out))
         return true;
     q->clients->finish(q->session, q->operations[op].request, SKY_E_CANCELLED, 0);
     return false;
@@ -503,7 +529,10 @@ static void expire_operation(sky__scheduler *q, uint32_t op) {
         sky__loss_note(q->core, client->reads, true);
     if (client->late)
         client->late(q->session, op);
+    uint32_t waited = o->copy;
     sky__route_again(q, o);
+    if (client->spreads && o->unanswered == 1)
+        o->aside = sky__copies_aside(q, o, waited);
     again_add(q, op);
 }
 

@@ -32,6 +32,7 @@ typedef struct {
     uint32_t copy;   /* which replica, from 0 */
     uint32_t tried;  /* bits of the copies that are not to be had */
     uint32_t denied; /* bits of the copies that are not where they should be */
+    uint32_t aside;  /* bits of the copies that are to be asked besides */
     uint32_t repair; /* that the chunk is a piece of; SKY__NONE: of none */
     uint32_t answer_bytes;
     uint32_t before, after; /* in `again`; after also chains the free ones */
@@ -67,6 +68,8 @@ typedef struct {
     bool carries;          /* a chunk, one way or the other: what it takes to lose one is counted */
     bool moved;            /* the chunk may be where the block was before it moved */
     bool single;           /* each copy has an operation of its own */
+    bool spreads;          /* what one copy did not answer in time all others are asked, at once;
+                              none of them is asked several times at once */
     /* What a unit is about: number and copy, and what else is not of the request's block. False:
      * nothing, and the unit is over. Default: the head. */
     bool (*unit)(sky_session *s, sky__request *r, uint32_t unit, sky__operation *o);
@@ -201,12 +204,18 @@ uint32_t sky__chunk_places(const sky__scheduler *q, const sky__operation *o,
 /* The same as the first, those that are silent last. What is set goes where it belongs. */
 uint32_t sky__places_to_ask(const sky__scheduler *q, const sky__operation *o,
                             sky_satellite places[SKY__PLACES_MAX]);
-/* Choose copy and place to be asked first. */
+/* Choose copy and place to be asked first: the copy that o->copy names, or one after it. */
 void sky__route_first(const sky__scheduler *q, sky__operation *o);
 /* The next copy of what an operation asks for; false: there is none. */
 bool sky__route_next_copy(sky__scheduler *q, sky__operation *o);
 /* Where to ask again for what was not answered, and for which copy: that becomes its `to`. */
 void sky__route_again(sky__scheduler *q, sky__operation *o);
+/* Copies still to be had, but for the one that is asked now and the one that was waited for. */
+uint32_t sky__copies_aside(const sky__scheduler *q, const sky__operation *o, uint32_t waited);
+/* Of the copies that are to be asked besides, one and its place. */
+void sky__route_aside(sky__scheduler *q, sky__operation *o);
+/* Of which copy a satellite is the place. Default: o->copy. */
+uint32_t sky__copy_at(const sky__scheduler *q, const sky__operation *o, sky_satellite satellite);
 /* `to` is silent, and there is another copy. */
 bool sky__rather_another(const sky__scheduler *q, const sky__operation *o, sky_satellite to);
 /* One that may have it is silent, or no laser led away from where it was: that the others have not
