@@ -6,7 +6,7 @@
 #define ACTIVE_MAX            64              /* at one tier, for callers */
 #define BACKGROUND_ACTIVE_MAX 4               /* at one tier, for everything else */
 #define AWAITS_ACTIVE_MAX     64              /* of the 96 frames that a client has at a host */
-#define TIMEOUT_NS            SKY_SECONDS(60) /* with a tier, when the caller set no deadline */
+#define PATIENCE_NS           SKY_SECONDS(60) /* without a deadline of the caller's: for an item */
 #define FAILURES_MAX          3
 #define BACKOFF_MIN_NS        SKY_SECONDS(1)
 #define BACKOFF_MAX_NS        SKY_SECONDS(30)
@@ -52,7 +52,8 @@ void sky__slot_queue(sky_cache *c, sky__sub *sub) {
     sub->number = ++c->sub_count;
     sub->queued_at = sky__cache_now(c);
     sub->given_up |= c->stopping;
-    if (sub->background) /* its time runs from its start */
+    sub->patience_until = 0; /* from its start on */
+    if (sub->background)
         sub->call.deadline_ns = 0;
     look_by(s, sub->call.deadline_ns);
     s->check_now |= sub->given_up;
@@ -110,8 +111,13 @@ static bool is_given_up(const sky__sub *sub) {
     return sub->given_up || (sub->order && sub->order->outdated);
 }
 
+/* When it is given up; 0: never. */
+static sky_time end_of(const sky__sub *sub) {
+    return sub->call.deadline_ns != 0 ? sub->call.deadline_ns : sub->patience_until;
+}
+
 static bool is_over(const sky__sub *sub, sky_time now) {
-    return is_given_up(sub) || (sub->call.deadline_ns != 0 && now >= sub->call.deadline_ns);
+    return is_given_up(sub) || (end_of(sub) != 0 && now >= end_of(sub));
 }
 
 static sky__sub *first_over(const sky__sub_list *l, sky_time now) {
@@ -310,9 +316,10 @@ static void sub_start(sky_cache *c, sky__sub *sub) {
         end_sub(c, sub);
         return;
     }
+    sub->unfinished = sub->item_count;
     if (sub->call.deadline_ns == 0)
-        sub->call.deadline_ns = sub->started_at + TIMEOUT_NS;
-    look_by(s, sub->call.deadline_ns);
+        sub->patience_until = sub->started_at + PATIENCE_NS;
+    look_by(s, end_of(sub));
     if (sub->order)
         sky__order_work(&c->order, sub->order, true);
     sub_append(&s->active, sub);
@@ -370,9 +377,21 @@ static void call_back(sky_cache *c, sky__slot *s, sky__sub *sub) {
 
 static sky_time sub_earliest(const sky__sub_list *l, sky_time at) {
     for (const sky__sub *sub = l->first; sub; sub = sub->next)
-        if (sub->call.deadline_ns != 0 && sub->call.deadline_ns < at)
-            at = sub->call.deadline_ns;
+        if (end_of(sub) != 0 && end_of(sub) < at)
+            at = end_of(sub);
     return at;
+}
+
+/* What got on is waited for longer. */
+static void be_patient(sky__slot *s, sky_time now) {
+    for (sky__sub *sub = s->active.first; sub; sub = sub->next) {
+        if (sub->patience_until == 0 || now < sub->patience_until)
+            continue;
+        size_t unfinished = sky_batches_unfinished(s->tier->batches, sub->batch);
+        if (unfinished < sub->unfinished)
+            sub->patience_until = now + PATIENCE_NS;
+        sub->unfinished = unfinished;
+    }
 }
 
 /* End what is given up or past its deadline. True when there was something. */
@@ -382,6 +401,7 @@ static bool end_over(sky_cache *c, sky__slot *s) {
         return false;
     s->check_now = false;
     bool moved = false;
+    be_patient(s, now);
     for (sky__sub *sub; (sub = first_over(&s->active, now)) != NULL; moved = true)
         call_back(c, s, sub);
     for (sky__sub *sub; (sub = first_over(&s->waiting, now)) != NULL; moved = true)
@@ -450,7 +470,7 @@ bool sky__near_run(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
         .op = op, .items = items, .item_count = item_count, .started_at = sky__cache_now(c)};
     sky_call timed = *call;
     if (timed.deadline_ns == 0)
-        timed.deadline_ns = sub.started_at + TIMEOUT_NS;
+        timed.deadline_ns = sub.started_at + PATIENCE_NS;
     sky_mutex_lock(&c->mutex);
     bool skipped = sky__slot_skipped(c, s);
     sky_mutex_unlock(&c->mutex);

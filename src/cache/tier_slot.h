@@ -7,6 +7,9 @@
  *    done(), with the reason in all its items, so that its owner has one place to go on.
  *  - A tier's health is counted in sub-requests, not items. One that ends late counts against its
  *    tier only when it had more time than the tier took for others.
+ *  - One without a deadline is looked at once a minute, and given up when none of its items ended
+ *    since. So a tier that hangs costs a minute, or two if it hangs later, and a large request at a
+ *    slow one takes as long as it takes.
  *  - A removal waits for the background writes queued before it: a tier finds the blocks below a
  *    block only when that block is there. */
 #ifndef SKY_CACHE_TIER_SLOT_H
@@ -29,6 +32,8 @@ struct sky__sub {
     size_t caller_item;      /* any unfinished item of it */
     sky__order_entry *order; /* of bytes that a later write may outdate: it then ends; NULL: none */
     sky_batch batch;         /* at the tier */
+    size_t unfinished;       /* without a deadline: of its items, when last looked at; */
+    sky_time patience_until; /* … one must end by then; 0: it has a deadline, or has not started */
     const char *why;         /* NULL, or what it is for, in a trace */
     uint64_t trace;          /* id of the request there; 0: none */
     sky_time queued_at;

@@ -183,6 +183,59 @@ static void a_deadline_that_is_over_does_not_keep_the_cache_awake(void **state) 
     sky__cache_abandon(c);
 }
 
+typedef struct {
+    sky_clock clock;
+    sky_time now;
+} test_clock;
+
+static sky_time test_now(const sky_clock *clock) {
+    return ((const test_clock *)(const void *)clock)->now;
+}
+
+static int64_t test_wall_ms(const sky_clock *clock) {
+    return test_now(clock) / 1000000;
+}
+
+static void step_later(sky_cache *c, test_clock *clock, sky_time ns) {
+    clock->now += ns;
+    while (sky__cache_step(c) == 0)
+        ;
+}
+
+/* A tier that takes 50 s for each of four values is slow. If it then brings nothing, it hangs. */
+static void what_gets_on_is_not_given_up(void **state) {
+    (void)state;
+    enum { VALUES = 5 };
+    test_clock clock = {{test_now, test_wall_ms}, sky_now()};
+    sky_cache *c;
+    assert_int_equal(sky__cache_create(&clock.clock, &c), SKY_OK);
+    sky_scripted *far = sky_scripted_open(0);
+    sky__cache_add(c, sky_scripted_tier(far));
+    assert_int_equal(sky__cache_start_stepped(c), SKY_OK);
+    sky_one ones[VALUES];
+    sky_item items[VALUES];
+    for (uint64_t n = 0; n < VALUES; n++) {
+        sky_setting_plant(far, n, n);
+        sky_one_make(&ones[n], n);
+        items[n] = ones[n].item;
+    }
+    sky_scripted_hold(far, true);
+    sky_batch batch;
+    assert_int_equal(sky_submit(c, SKY_OP_GET, items, VALUES, NULL, &batch), SKY_OK);
+    step_later(c, &clock, 0);
+    for (size_t n = 0; n + 1 < VALUES; n++) {
+        step_later(c, &clock, SKY_SECONDS(50));
+        assert_int_equal(sky_scripted_held(far), VALUES - n);
+        assert_true(sky_scripted_answer_one(far));
+    }
+    for (int looks = 0; looks < 4; looks++)
+        step_later(c, &clock, SKY_SECONDS(50));
+    assert_int_equal(sky_wait(c, batch, 1), SKY_OK);
+    for (size_t n = 0; n < VALUES; n++)
+        assert_int_equal(items[n].status, n + 1 < VALUES ? SKY_OK : SKY_E_DEADLINE);
+    sky__cache_abandon(c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_hanging_tier_costs_the_deadline),
@@ -192,6 +245,7 @@ int main(void) {
         cmocka_unit_test(a_deadline_that_is_over_does_not_keep_the_cache_awake),
         cmocka_unit_test(short_deadlines_say_nothing_against_a_tier),
         cmocka_unit_test(a_removal_beats_what_is_queued),
+        cmocka_unit_test(what_gets_on_is_not_given_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -330,6 +330,14 @@ void sky_batches_finish(sky_batches *b, sky_batch batch, size_t item, sky_status
     sky_batches_answer(b, batch, item, &answer);
 }
 
+size_t sky_batches_unfinished(sky_batches *b, sky_batch batch) {
+    sky_mutex_lock(&b->mutex);
+    const slot *s = find_slot(b, batch);
+    size_t unfinished = s ? s->unfinished : 0;
+    sky_mutex_unlock(&b->mutex);
+    return unfinished;
+}
+
 bool sky_batches_alive(sky_batches *b, sky_batch batch) {
     sky_mutex_lock(&b->mutex);
     const slot *s = find_slot(b, batch);

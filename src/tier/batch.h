@@ -68,6 +68,8 @@ bool sky_batches_answer(sky_batches *b, sky_batch batch, size_t item, const sky_
 void sky_batches_finish(sky_batches *b, sky_batch batch, size_t item, sky_status status,
                         uint64_t bytes, uint8_t tier);
 
+/* Items of a batch that are not finished yet; 0 when it is over. */
+size_t sky_batches_unfinished(sky_batches *b, sky_batch batch);
 /* True while the batch is neither over nor past its deadline: worth starting work for. */
 bool sky_batches_alive(sky_batches *b, sky_batch batch);
 
