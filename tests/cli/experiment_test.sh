@@ -66,6 +66,23 @@ said = [experiment.verdict({"sooner": sooner, "most": most})
 print(said)
 sys.exit(said != ["yes", "Quanto's only", "no: 30 new tokens hide it", "no"])
 PYTHON
+
+# Rows that are measured again take the place of their own, in the order of the table.
+python3 - "$work/before.jsonl" <<'PYTHON' || fail "rows measured again"
+import importlib.machinery, json, sys
+experiment = importlib.machinery.SourceFileLoader("experiment", "tools/experiment").load_module()
+def row(prompt, satellites, killed, level, value):
+    return dict(prompt=prompt, satellites=satellites, killed=killed, level=level, v=value)
+short, long = "250 characters", "512 tokens"
+before = [row(short, 11, 0, "8", 1), row(short, 95, 3, "8", 2), row(long, 11, 0, "4", 3)]
+with open(sys.argv[1], "w", encoding="utf-8") as f:
+    f.write("".join(json.dumps(r) + "\n" for r in before))
+new = [row(long, 11, 0, "8", 4), row(short, 95, 3, "8", 5), row(short, 95, 0, "8", 6)]
+said = [r["v"] for r in experiment.renew(new, sys.argv[1])]
+print(said)
+sys.exit(said != [1, 6, 5, 4, 3])
+PYTHON
+expect 2 tools/experiment "$build" --model "$work/tiny.gguf" --at 250-11 --results "$work/none"
 expect 1 tools/experiment "$build" --model "$work/absent.gguf" --small --results "$work/none"
 [ ! -e "$work/none" ] || fail "results of nothing"
 finish
