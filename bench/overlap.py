@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""bench/overlap.py BUILD [--at LIST] [MODEL...]: `skymem bench overlap` of models, on one thread.
+"""bench/overlap.py BUILD [--quick] [--at LIST] [MODEL...]: `skymem bench overlap` of models, on one
+thread.
 
 Writes bench/results/overlap.jsonl, the lines as the program says them and the model's name, and
 overlap.md, a table for each model. Without MODEL: gemma-3-270m and both Qwens, of those that this
 machine has. With --at these rows alone are measured, and go in the place of those of before. With
+--quick prompts are of 512 tokens instead of 2,048, for models that take minutes for one. With
 --lines FILE instead of BUILD the tables are made of lines measured before.
 """
 
@@ -37,14 +39,14 @@ def machine():
     return module.head("bench/overlap.py build")
 
 
-def measure(build, model, at):
+def measure(build, model, at, quick):
     """The lines of one model, or none when it is not here."""
     if subprocess.run([os.path.join(HOME, "tools", "get-model"), "--cached", model],
                       stdout=subprocess.DEVNULL).returncode:
         print(f"{model} was not fetched", file=sys.stderr)
         return []
     command = [os.path.join(build, "skymem"), "bench", "overlap", "--threads", "1", "--json",
-               "--model", model] + (["--at", at] if at else [])
+               "--model", model] + (["--at", at] if at else []) + (["--quick"] if quick else [])
     run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return [json.loads(line) | {"model": model} for line in run.stdout.splitlines()]
 
@@ -121,13 +123,15 @@ def table(model, rows):
 
 def main():
     words, at, rows = sys.argv[1:], None, []
+    quick = "--quick" in words
+    words = [word for word in words if word != "--quick"]
     if words[0] == "--lines":
         rows = lines_of(words[1])
     else:
         if words[1:2] == ["--at"]:
             at, rows = words[2], lines_of(os.path.join(RESULTS, "overlap.jsonl"))
         for model in words[3 if at else 1:] or MODELS:
-            rows = renew(rows, measure(words[0], model, at))
+            rows = renew(rows, measure(words[0], model, at, quick))
     lines = machine() + [NOTE, ""]
     for model in dict.fromkeys(row["model"] for row in rows):
         lines += table(model, [row for row in rows if row["model"] == model])
