@@ -142,6 +142,54 @@ SKY_API sky_status sky_block_view(const sky_block *block, uint32_t layer, uint32
 SKY_API sky_status sky_block_read(const sky_block *block, uint32_t layer, const sky_span *spans,
                                   uint32_t span_count);
 
+/* ---- blocks side by side ----
+ *
+ *   block 0  | K0 | V0 | K1 | V1 |           layer 0, K  | 0 | 1 | 2 |   one range of addresses for
+ *   block 1  | K0 | V0 | K1 | V1 |    ──►    layer 0, V  | 0 | 1 | 2 |   each buffer of the shape:
+ *   block 2  | K0 | V0 | K1 | V1 |           layer 1, K  | 0 | 1 | 2 |   the blocks' own memory
+ *
+ * For an engine that wants a layer's K or V of a whole prompt contiguous: nothing is copied. What
+ * can be mapped so:
+ *  - blocks of one shape, whose buffers have the same sizes from block to block; those of one block
+ *    may differ;
+ *  - each size and each offset in the region is a multiple of a page (sysconf(_SC_PAGESIZE), 4096
+ *    on most machines). So block_tokens times the bytes of a token's row must be one: 128 tokens
+ *    of 1 KiB are 32 pages. sky_blob_take gives offsets that are multiples of 4096.
+ *  - They may be of several owners.
+ * Payloads of ordinary operations cannot be mapped so: they lie wherever the arena has room, behind
+ * a header.
+ *
+ * Linux gives a process 65,530 mappings (vm.max_map_count). A buffer is one, unless it follows that
+ * of the block before in its region: then it needs none of its own. */
+typedef struct sky_mapping sky_mapping;
+
+#define SKY_MAPPING_BLOCKS_MAX 16384u
+
+/* Open blocks as sky_block_get does, and map their buffers side by side, for reading. The mapping
+ * ends before the first block that is not there: sky_mapping_block_count tells where. What it
+ * shows is compared with nothing; sky_block_read of sky_mapping_block, without spans, compares it.
+ * Shape:  keys [key_count], 1 to SKY_MAPPING_BLOCKS_MAX, in the order in which they are mapped
+ * Owner:  *out is the caller's, to close with sky_mapping_close before the blob is closed
+ * Errors: SKY_E_PARAM, SKY_MISS (the first block is not there), SKY_E_UNSUPPORTED (a block that
+ *         cannot be mapped so), SKY_E_NOMEM (memory, addresses, mappings), SKY_E_BUSY,
+ *         SKY_E_DEADLINE, SKY_E_IO, SKY_E_CORRUPT, SKY_E_FORKED as of sky_block_get; nothing is
+ *         open then, and `error` says which block and why */
+SKY_API sky_status sky_mapping_open(sky_blob *blob, const sky_key *keys, size_t key_count,
+                                    sky_time until, sky_mapping **out, sky_error *error);
+/* Unmap, and release the blocks. NULL is fine. */
+SKY_API void sky_mapping_close(sky_mapping *mapping);
+
+/* How many blocks are mapped: the leading ones of the keys; 0: mapping is NULL. */
+SKY_API size_t sky_mapping_block_count(const sky_mapping *mapping);
+/* One of them, to be described, viewed and read; it ends with the mapping and is not released.
+ * NULL: there is no such block. */
+SKY_API const sky_block *sky_mapping_block(const sky_mapping *mapping, size_t index);
+
+/* One buffer of all blocks, one after the other: to be read only, valid until the close.
+ * Errors: SKY_E_PARAM (NULL, an index that the shape does not have), SKY_E_FORKED */
+SKY_API sky_status sky_mapping_view(const sky_mapping *mapping, uint32_t layer, uint32_t kv,
+                                    uint32_t buffer, sky_span *out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -34,6 +34,8 @@ int bench_policies(bench *b);
 int bench_copies(bench *b, const char *url);
 /* Part of shm: blocks in a client's own memory. */
 int bench_shm_blocks(bench *b, const char *url);
+/* Part of shm: a prompt's blocks side by side. */
+int bench_shm_ranges(bench *b, const char *url);
 /* Part of mem: hits by one thread and by two. */
 int bench_mem_threads(bench *b, const cli_store *store);
 

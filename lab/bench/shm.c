@@ -245,6 +245,8 @@ int bench_shm(bench *b) {
         code = bench_copies(b, url);
     if (code == CLI_OK)
         code = bench_shm_blocks(b, url);
+    if (code == CLI_OK)
+        code = bench_shm_ranges(b, url);
     if (code == CLI_OK) {
         bool there = system("command -v redis-server >/dev/null 2>&1") == 0;
         pid_t peer = there ? start_redis(redis_path) : -1;

@@ -1,7 +1,7 @@
 /* Proves, with processes of their own: clients share one copy of a payload; one that is killed,
- * while it reads or writes, gives back what it held, though a child of it lives; blocks of an owner
- * that is killed go, and stay under their readers; the end of a killed host is noticed, what it
- * lent stays readable, and the next one is connected to. The test runs itself as host and as
+ * while it reads, maps or writes, gives back what it held, though a child of it lives; blocks of an
+ * owner that is killed go, and stay under their readers; the end of a killed host is noticed, what
+ * it lent stays readable, and the next one is connected to. The test runs itself as host and as
  * client. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -146,15 +146,15 @@ static int be_forker(const char *path) {
     return 0;
 }
 
-/* Publish key 1 in memory of its own, with a child that has it too, and wait to be killed. */
-static int be_owner(const char *path) {
+/* Key 1 in memory of its own: two layers. */
+static sky_blob *publish_one(const char *path) {
     char url[80];
     snprintf(url, sizeof url, "shm:%s", path);
     const sky_blob_options o = {.struct_bytes = sizeof o, .bytes = 2 * BYTES};
     sky_blob *b;
-    uint64_t sizes[] = {BYTES / 2, BYTES / 2}, offsets[] = {BYTES, 4096};
+    uint64_t sizes[] = {BYTES / 2, BYTES / 2}, offsets[] = {BYTES, BYTES / 4};
     if (sky_blob_open(url, &o, &b, NULL) != SKY_OK)
-        return 1;
+        return NULL;
     uint8_t *memory = sky_blob_memory(b), *whole = malloc(BYTES);
     sky_fixture_fill(whole, BYTES, 1);
     for (int i = 0; i < 2; i++)
@@ -162,7 +162,12 @@ static int be_owner(const char *path) {
     free(whole);
     const sky_block_layout k = {
         .key = sky_fixture_key(1), .shape = {2, 1, 1}, .offsets = offsets, .sizes = sizes};
-    if (sky_block_put(b, &k, 1, SKY_TIME_NEVER, NULL) != SKY_OK)
+    return sky_block_put(b, &k, 1, SKY_TIME_NEVER, NULL) == SKY_OK ? b : NULL;
+}
+
+/* Publish it, with a child that has the memory too, and wait to be killed. */
+static int be_owner(const char *path) {
+    if (!publish_one(path))
         return 1;
     wait_with_a_child();
     return 0;
@@ -189,6 +194,38 @@ static int be_opener(const char *path) {
     if (!b || open_block(b, &k) != SKY_OK || sky_block_view(k, 0, 0, 0, &view) != SKY_OK)
         return 1;
     printf("%lu\n", file_behind(view.data));
+    fflush(stdout);
+    pause();
+    return 0;
+}
+
+/* Key 1 twice, side by side. */
+static sky_status map_twice(sky_blob *b, sky_mapping **out) {
+    const sky_key keys[] = {sky_fixture_key(1), sky_fixture_key(1)};
+    return sky_mapping_open(b, keys, 2, SKY_TIME_NEVER, out, NULL);
+}
+
+/* Layer 0 twice, then layer 1 twice. */
+static bool holds_twice(const sky_mapping *m, const uint8_t *whole) {
+    bool holds = sky_mapping_block_count(m) == 2;
+    for (uint32_t layer = 0; layer < 2 && holds; layer++) {
+        sky_span range;
+        holds = sky_mapping_view(m, layer, 0, 0, &range) == SKY_OK && range.bytes == BYTES;
+        for (size_t i = 0; i < 2 && holds; i++)
+            holds = memcmp((uint8_t *)range.data + i * BYTES / 2, whole + layer * BYTES / 2,
+                           BYTES / 2) == 0;
+    }
+    return holds;
+}
+
+/* Map key 1, tell which file it lies in, and wait to be killed. */
+static int be_mapper(const char *path) {
+    sky_blob *b = blob_of(path);
+    sky_mapping *m;
+    sky_span range;
+    if (!b || map_twice(b, &m) != SKY_OK || sky_mapping_view(m, 1, 0, 0, &range) != SKY_OK)
+        return 1;
+    printf("%lu\n", file_behind(range.data));
     fflush(stdout);
     pause();
     return 0;
@@ -411,6 +448,45 @@ static void owners_and_readers_are_killed_at_any_time(void **state) {
     end(&host);
 }
 
+static void mappings_end_with_their_process_alone(void **state) {
+    (void)state;
+    process host = start("host");
+    sky_blob *b = publish_one(socket_path);
+    const sky_key key = sky_fixture_key(1);
+    sky_mapping *m;
+    sky_span range;
+    char inode[32];
+    uint8_t *whole = malloc(BYTES);
+    assert_non_null(b);
+    assert_non_null(whole);
+    sky_fixture_fill(whole, BYTES, 1);
+    process mapper = start("mapper");
+    assert_int_equal(map_twice(b, &m), SKY_OK);
+    assert_true(holds_twice(m, whole));
+    assert_int_equal(sky_mapping_view(m, 0, 0, 0, &range), SKY_OK);
+    snprintf(inode, sizeof inode, "%lu\n", file_behind(range.data));
+    assert_string_not_equal(inode, "0\n");
+    assert_string_equal(mapper.line, inode); /* one memory, mapped read-only */
+    sky_mapping_close(m);
+    assert_int_equal(sky_block_remove(b, &key, sky_now() + SKY_MS(1)), SKY_E_DEADLINE);
+    end(&mapper); /* what it had mapped is its owner's again: the block goes now, or has gone */
+    const sky_status gone = sky_block_remove(b, &key, sky_now() + PATIENCE);
+    assert_true(gone == SKY_OK || gone == SKY_MISS);
+    process owner = start("owner");
+    assert_int_equal(map_twice(b, &m), SKY_OK);
+    const int child = atoi(owner.line);
+    end(&owner);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    count c = await_clients(1, 0);
+    assert_true(c.regions == 1 && c.blocks == 0 && c.copied == 0 && c.bytes == 0);
+    assert_true(holds_twice(m, whole));
+    end(&host);
+    assert_true(holds_twice(m, whole));
+    sky_mapping_close(m);
+    sky_blob_close(b);
+    free(whole);
+}
+
 static void a_host_that_is_killed_is_told_of(void **state) {
     (void)state;
     process host = start("host");
@@ -449,6 +525,8 @@ int main(int argc, char **argv) {
             return be_owner(argv[2]);
         if (strcmp(argv[1], "opener") == 0)
             return be_opener(argv[2]);
+        if (strcmp(argv[1], "mapper") == 0)
+            return be_mapper(argv[2]);
         return strcmp(argv[1], "reader") == 0 ? be_reader(argv[2]) : be_writer(argv[2]);
     }
     const struct CMUnitTest tests[] = {
@@ -457,6 +535,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_child_of_a_dead_client_keeps_nothing),
         cmocka_unit_test(blocks_of_the_dead_go_and_stay_under_readers),
         cmocka_unit_test(owners_and_readers_are_killed_at_any_time),
+        cmocka_unit_test(mappings_end_with_their_process_alone),
         cmocka_unit_test(a_host_that_is_killed_is_told_of),
     };
     snprintf(socket_path, sizeof socket_path, "/tmp/skymem-processes-%d", getpid());

@@ -37,11 +37,15 @@ void sky_pages_release(void *pages, size_t bytes) {
 }
 
 void sky_pages_give_back(void *from, size_t bytes) {
-    long page = sysconf(_SC_PAGESIZE);
-    uintptr_t mask = page > 0 ? (uintptr_t)page - 1 : HUGE_PAGE - 1;
+    uintptr_t mask = sky_pages_unit() - 1;
     uintptr_t begin = ((uintptr_t)from + mask) & ~mask, end = ((uintptr_t)from + bytes) & ~mask;
     if (begin < end)
         (void)madvise((uint8_t *)from + (begin - (uintptr_t)from), end - begin, MADV_DONTNEED);
+}
+
+size_t sky_pages_unit(void) {
+    long page = sysconf(_SC_PAGESIZE);
+    return page > 0 ? (size_t)page : HUGE_PAGE;
 }
 
 uint64_t sky_pages_machine_bytes(void) {

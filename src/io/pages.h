@@ -15,6 +15,9 @@ void sky_pages_release(void *pages, size_t bytes);
  * on; what shares a page with others stays. Private memory alone. */
 void sky_pages_give_back(void *from, size_t bytes);
 
+/* Bytes of an ordinary page: what is mapped begins and ends at a multiple of it. */
+size_t sky_pages_unit(void);
+
 /* Memory this machine has; 0 when it does not tell. */
 uint64_t sky_pages_machine_bytes(void);
 

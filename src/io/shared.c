@@ -111,6 +111,12 @@ sky_status sky_shared_map(int fd, void *at, size_t bytes, sky_shared_access acce
     return errno == ENOMEM ? SKY_E_NOMEM : SKY_E_CORRUPT;
 }
 
+sky_status sky_shared_map_part(int fd, uint64_t offset, void *at, size_t bytes) {
+    const int flags = MAP_SHARED | MAP_FIXED | MAP_NORESERVE;
+    void *map = mmap(at, bytes, PROT_READ, flags, fd, (off_t)offset);
+    return map != MAP_FAILED ? SKY_OK : SKY_E_NOMEM;
+}
+
 sky_status sky_shared_unmap(void *at, size_t bytes) {
     void *map = mmap(at, bytes, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);

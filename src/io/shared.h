@@ -30,6 +30,12 @@ sky_status sky_shared_make(void *at, size_t bytes, sky_shared_access peers, int 
  * Errors: SKY_E_CORRUPT (no sealed memory of at least that size), SKY_E_NOMEM */
 sky_status sky_shared_map(int fd, void *at, size_t bytes, sky_shared_access access);
 
+/* Map a part of what sky_shared_is_safe has approved, for reading, at a place in a range of
+ * sky_pages_reserve. `at`, `offset` and `bytes` are multiples of sky_pages_unit, and the part lies
+ * within the bytes that were approved.
+ * Errors: SKY_E_NOMEM (memory, or mappings: a process may have vm.max_map_count) */
+sky_status sky_shared_map_part(int fd, uint64_t offset, void *at, size_t bytes);
+
 /* Unmap: what was at `at` is reserved again, and reads as zeros.
  * Errors: SKY_E_NOMEM; the segment is mapped still */
 sky_status sky_shared_unmap(void *at, size_t bytes);

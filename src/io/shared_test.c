@@ -55,6 +55,28 @@ static void peers_read_and_cannot_write(void **state) {
     sky_pages_release(peer, 4 * BYTES);
 }
 
+static void parts_lie_in_any_order(void **state) {
+    (void)state;
+    const size_t page = sky_pages_unit(), pages = BYTES / page;
+    uint8_t *own = range(), *peer = range();
+    int fd;
+    assert_int_equal(sky_shared_make(own, BYTES, SKY_SHARED_READ, &fd), SKY_OK);
+    for (size_t i = 0; i < pages; i++)
+        own[i * page] = (uint8_t)(i + 1);
+    for (size_t i = 0; i + 1 < pages; i += 2) /* the last two first */
+        assert_int_equal(sky_shared_map_part(fd, (pages - 2 - i) * page, peer + i * page, 2 * page),
+                         SKY_OK);
+    close(fd);
+    for (size_t i = 0; i < pages; i++)
+        assert_int_equal(peer[i * page], own[(pages - 2 - i / 2 * 2 + i % 2) * page]);
+    own[(pages - 1) * page] = 77;
+    assert_int_equal(peer[page], 77);
+    assert_int_equal(mprotect(peer, page, PROT_READ | PROT_WRITE), -1);
+    assert_int_equal(sky_shared_map_part(fd, 0, peer, page), SKY_E_NOMEM); /* it is closed */
+    sky_pages_release(own, 4 * BYTES);
+    sky_pages_release(peer, 4 * BYTES);
+}
+
 static void peers_may_be_let_write(void **state) {
     (void)state;
     uint8_t *own = range(), *peer = range();
@@ -173,6 +195,7 @@ static void copies_are_final(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(peers_read_and_cannot_write),
+        cmocka_unit_test(parts_lie_in_any_order),
         cmocka_unit_test(peers_may_be_let_write),
         cmocka_unit_test(foreign_descriptors_are_refused),
         cmocka_unit_test(memory_of_a_user_is_sealed),

@@ -22,7 +22,7 @@ lines_hold 'len(rows) == 24 and all(r["value"] == 200 == r["ref_value"] for r in
 expect 0 "$skymem" bench mem --quick
 grep -q '^mem  *get 8 MiB .*memcpy' "$work/out" || fail "the table: $(cat "$work/out")"
 expect 0 "$skymem" bench shm --quick --json
-lines_hold 'len(rows) == 18 and all(r["value"] > 0 for r in rows)'
+lines_hold 'len(rows) == 24 and all(r["value"] > 0 for r in rows)'
 expect 0 "$skymem" bench peer --quick --json
 lines_hold 'len([r for r in rows if not r["case"].startswith("iperf3")
     and not "fabric" in r["case"]]) == 10'

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from skymem._core import Batch
 from skymem._core import version as __version__
-from skymem.blob import Blob, Block, Layout
+from skymem.blob import Blob, Block, Layout, Mapping
 from skymem.cache import (
     BUCKET_BOUNDS_NS,
     LEVELS,
@@ -57,10 +57,10 @@ if TYPE_CHECKING:
 __all__ = [
     "BUCKET_BOUNDS_NS", "LEVELS", "AsyncCache", "Batch", "Blob", "Block", "BusyError", "Cache",
     "CancelledError", "ConflictError", "CorruptError", "DeadlineError", "DeniedError", "Entry",
-    "Error", "ForkedError", "FullError", "Info", "IoError", "Layout", "Lease", "MissError",
-    "NoMemoryError", "ParamError", "Sample", "SmallError", "TierStat", "UnavailableError",
-    "UnsupportedError", "UrlError", "Verified", "__version__", "block_keys", "digest",
-    "register_tier",
+    "Error", "ForkedError", "FullError", "Info", "IoError", "Layout", "Lease", "Mapping",
+    "MissError", "NoMemoryError", "ParamError", "Sample", "SmallError", "TierStat",
+    "UnavailableError", "UnsupportedError", "UrlError", "Verified", "__version__", "block_keys",
+    "digest", "register_tier",
 ]  # fmt: skip
 
 

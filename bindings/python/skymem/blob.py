@@ -69,6 +69,42 @@ class Block:
         self._block.end()
 
 
+class Mapping:
+    """Blocks side by side: each buffer of their shape is one range of addresses, of the owners' own
+    memory. Read-only, and there until the `with` or `end()`, as a `Block` is.
+
+    len(mapping): how many blocks, the leading ones of the keys.
+    """
+
+    __slots__ = ("_blocks", "_mapping")
+
+    def __init__(self, mapping: _core.Mapping) -> None:
+        self._mapping = mapping
+        self._blocks = mapping.count()
+
+    def __enter__(self) -> Mapping:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def __len__(self) -> int:
+        return self._blocks
+
+    def view(self, layer: int, kv: int = 0, buffer: int = 0) -> memoryview:
+        """One buffer of all blocks, one after the other. It is compared with nothing: see `check`.
+        """
+        return self._mapping.view(layer, kv, buffer)
+
+    def check(self, layer: int | None = None) -> bool:
+        """Are the bytes of a layer, or all, still those that were published?"""
+        return self._mapping.check(layer)
+
+    def end(self) -> None:
+        """No more views; the blocks go back when the last that there is goes."""
+        self._mapping.end()
+
+
 class Blob(_core.Blob):
     """A connection to a host's daemon, and a region of memory whose blocks others map.
 
@@ -120,6 +156,13 @@ class Blob(_core.Blob):
         """Open the block that somebody published last under a key; None: nobody did."""
         block = self.open_block(key, timeout)
         return block and Block(block)
+
+    def map(self, keys: Iterable[bytes], *, timeout: float = TIMEOUT) -> Mapping | None:
+        """Open blocks, and map their buffers side by side, until the first that is not there; None:
+        the first is not. UnsupportedError: a buffer has no whole pages, or blocks differ.
+        """
+        mapping = self.open_mapping(keys, timeout)
+        return mapping and Mapping(mapping)
 
     def remove(self, key: bytes, *, timeout: float | None = None) -> bool:
         """Withdraw a block of this blob, and wait until nobody has it open: then its memory may

@@ -2,10 +2,11 @@
  * copy (skymem/blob.h).
  *
  *   Blob ──get──► Block ──view──► BlockBuffer ──► memoryview, arrays
+ *        ──map──► Mapping ──view──╯
  *
  * What is used keeps what it lies in: a Blob is not closed while calls on it are under way, blocks
- * of it are open or its memory is shown; a Block is released when end() was called and its last
- * buffer and call are gone. All calls but those that only look let the GIL go. */
+ * of it are open or its memory is shown; a Block or Mapping is released when end() was called and
+ * its last buffer and call are gone. All calls but those that only look let the GIL go. */
 #include "core.h"
 
 #include <string.h>
@@ -23,10 +24,12 @@ typedef struct {
     int exports;                    /* of its memory */
 } blob_object;
 
+/* A Block or a Mapping. */
 typedef struct {
     PyObject_HEAD blob_object *blob;
-    sky_block *handle; /* NULL: released */
-    int uses;          /* buffers, and calls without the GIL */
+    sky_block *handle;    /* NULL: released, or a Mapping */
+    sky_mapping *mapping; /* NULL: released, or a Block */
+    int uses;             /* buffers, and calls without the GIL */
     bool ended;
 } block_object;
 
@@ -35,7 +38,7 @@ typedef struct {
     sky_span span;
 } block_buffer_object;
 
-static PyTypeObject *blob_type, *block_type, *block_buffer_type;
+static PyTypeObject *blob_type, *block_type, *mapping_type, *block_buffer_type;
 
 static bool blob_enter(blob_object *blob) {
     if (!blob->handle) {
@@ -316,6 +319,31 @@ static PyObject *blob_withdraw(PyObject *self, PyObject *args) {
     }
 }
 
+static block_object *block_new(blob_object *blob, PyTypeObject *type) {
+    block_object *block = PyObject_New(block_object, type);
+    if (!block)
+        return NULL;
+    Py_INCREF((PyObject *)blob);
+    block->blob = blob;
+    block->handle = NULL;
+    block->mapping = NULL;
+    block->uses = 0;
+    block->ended = false;
+    return block;
+}
+
+/* What came of an open; None: a miss. Takes the reference. */
+static PyObject *block_or_none(block_object *block, sky_status status, const char *why) {
+    if (status == SKY_OK)
+        return (PyObject *)block;
+    Py_DECREF((PyObject *)block);
+    if (PyErr_Occurred())
+        return NULL;
+    if (status != SKY_MISS)
+        return raise_status(status, "%s", why);
+    Py_RETURN_NONE;
+}
+
 static PyObject *blob_open_block(PyObject *self, PyObject *args) {
     blob_object *blob = (blob_object *)self;
     PyObject *bytes, *seconds;
@@ -324,14 +352,9 @@ static PyObject *blob_open_block(PyObject *self, PyObject *args) {
     if (!PyArg_ParseTuple(args, "OO", &bytes, &seconds) ||
         block_key_parse(bytes, "key", &key) < 0 || time_in(seconds, &until) < 0)
         return NULL;
-    block_object *block = PyObject_New(block_object, block_type);
+    block_object *block = block_new(blob, block_type);
     if (!block)
         return NULL;
-    Py_INCREF((PyObject *)blob);
-    block->blob = blob;
-    block->handle = NULL;
-    block->uses = 0;
-    block->ended = false;
     sky_status status = SKY_MISS;
     if (blob_enter(blob)) {
         sky_block *handle = NULL;
@@ -342,14 +365,48 @@ static PyObject *blob_open_block(PyObject *self, PyObject *args) {
         blob->blocks += handle != NULL;
         blob_leave(blob);
     }
-    if (status == SKY_OK)
-        return (PyObject *)block;
-    Py_DECREF((PyObject *)block);
-    if (PyErr_Occurred())
+    return block_or_none(block, status, "get");
+}
+
+/* Errors: NULL with an exception; for PyMem_Free */
+static sky_key *keys_of(PyObject *object, size_t *count) {
+    PyObject *tuple = PySequence_Tuple(object);
+    *count = tuple ? (size_t)PyTuple_Size(tuple) : 0;
+    sky_key *keys = tuple ? PyMem_Calloc(*count + 1, sizeof *keys) : NULL;
+    if (tuple && !keys)
+        PyErr_NoMemory();
+    for (size_t i = 0; keys && i < *count && !PyErr_Occurred(); i++)
+        (void)block_key_parse(PyTuple_GetItem(tuple, (Py_ssize_t)i), "keys", &keys[i]);
+    Py_XDECREF(tuple);
+    if (keys && PyErr_Occurred()) {
+        PyMem_Free(keys);
         return NULL;
-    if (status != SKY_MISS)
-        return raise_status(status, "get");
-    Py_RETURN_NONE;
+    }
+    return keys;
+}
+
+static PyObject *blob_open_mapping(PyObject *self, PyObject *args) {
+    blob_object *blob = (blob_object *)self;
+    PyObject *list, *seconds;
+    sky_time until;
+    size_t count;
+    if (!PyArg_ParseTuple(args, "OO", &list, &seconds) || time_in(seconds, &until) < 0)
+        return NULL;
+    sky_key *keys = keys_of(list, &count);
+    block_object *block = keys ? block_new(blob, mapping_type) : NULL;
+    sky_status status = SKY_MISS;
+    sky_error error = {0};
+    if (block && count > 0 && blob_enter(blob)) {
+        sky_mapping *mapping = NULL;
+        Py_BEGIN_ALLOW_THREADS;
+        status = sky_mapping_open(blob->handle, keys, count, until, &mapping, &error);
+        Py_END_ALLOW_THREADS;
+        block->mapping = mapping;
+        blob->blocks += mapping != NULL;
+        blob_leave(blob);
+    }
+    PyMem_Free(keys);
+    return block ? block_or_none(block, status, error.text) : NULL;
 }
 
 /* ---- a block ---- */
@@ -357,11 +414,14 @@ static PyObject *blob_open_block(PyObject *self, PyObject *args) {
 /* Nobody uses it any more: it goes back to its host. */
 static void block_return(block_object *block) {
     sky_block *handle = block->handle;
-    if (!handle || block->uses)
+    sky_mapping *mapping = block->mapping;
+    if ((!handle && !mapping) || block->uses)
         return;
     block->handle = NULL;
+    block->mapping = NULL;
     Py_BEGIN_ALLOW_THREADS;
     sky_block_release(handle);
+    sky_mapping_close(mapping);
     Py_END_ALLOW_THREADS;
     block->blob->blocks--;
 }
@@ -408,9 +468,11 @@ static PyObject *block_layout(PyObject *self, PyObject *unused) {
 }
 
 /* Errors: false, with an exception */
-static bool view_buffer(const sky_block *k, uint32_t layer, uint32_t kv, uint32_t buffer,
+static bool view_buffer(const block_object *block, uint32_t layer, uint32_t kv, uint32_t buffer,
                         sky_span *out) {
-    const sky_status status = sky_block_view(k, layer, kv, buffer, out);
+    const sky_status status = block->mapping
+                                  ? sky_mapping_view(block->mapping, layer, kv, buffer, out)
+                                  : sky_block_view(block->handle, layer, kv, buffer, out);
     if (status == SKY_E_PARAM)
         PyErr_Format(PyExc_IndexError, "the block has no buffer of layer %u, %u, %u", layer, kv,
                      buffer);
@@ -426,7 +488,7 @@ static PyObject *block_view(PyObject *self, PyObject *args) {
         !block_use(block))
         return NULL;
     sky_span span;
-    block_buffer_object *b = view_buffer(block->handle, layer, kv, buffer, &span)
+    block_buffer_object *b = view_buffer(block, layer, kv, buffer, &span)
                                  ? PyObject_New(block_buffer_object, block_buffer_type)
                                  : NULL;
     if (!b) {
@@ -442,8 +504,8 @@ static PyObject *block_view(PyObject *self, PyObject *args) {
 }
 
 /* Bytes of a layer, or of all. Errors: 0 with an exception */
-static size_t layer_bytes(const sky_block *k, uint32_t layer) {
-    const sky_block_layout *l = sky_block_describe(k);
+static size_t layer_bytes(const block_object *block, uint32_t layer) {
+    const sky_block_layout *l = sky_block_describe(block->handle);
     const uint32_t axis = l->layer_axis, kvs = l->shape[axis == 0 ? 1 : 0];
     const uint32_t buffers = l->shape[axis == 2 ? 1 : 2];
     const uint32_t first = layer == SKY_BLOCK_ALL ? 0 : layer;
@@ -453,7 +515,7 @@ static size_t layer_bytes(const sky_block *k, uint32_t layer) {
     for (uint32_t i = first; i < end; i++)
         for (uint32_t kv = 0; kv < kvs; kv++)
             for (uint32_t b = 0; b < buffers; b++, bytes += span.bytes)
-                if (!view_buffer(k, i, kv, b, &span))
+                if (!view_buffer(block, i, kv, b, &span))
                     return 0;
     return bytes;
 }
@@ -482,7 +544,7 @@ static PyObject *block_read(PyObject *self, PyObject *object) {
     uint32_t layer;
     if (!layer_parse(object, &layer) || !block_use(block))
         return NULL;
-    const size_t bytes = layer_bytes(block->handle, layer);
+    const size_t bytes = layer_bytes(block, layer);
     PyObject *data = bytes ? PyBytes_FromStringAndSize(NULL, (Py_ssize_t)bytes) : NULL;
     if (data) {
         const sky_span span = {PyBytes_AsString(data), bytes};
@@ -517,7 +579,7 @@ static PyObject *block_read_into(PyObject *self, PyObject *args) {
         spans[opened] = (sky_span){views[opened].data, views[opened].bytes};
     }
     if (!PyErr_Occurred() && block_use(block)) {
-        const size_t bytes = layer_bytes(block->handle, layer);
+        const size_t bytes = layer_bytes(block, layer);
         const sky_status status = bytes ? read_block(block, layer, spans, (uint32_t)count) : SKY_OK;
         if (status != SKY_OK)
             raise_status(status, "read: %zu bytes are wanted", bytes);
@@ -538,13 +600,44 @@ static PyObject *block_check(PyObject *self, PyObject *object) {
     if (!layer_parse(object, &layer) || !block_use(block))
         return NULL;
     sky_status status = SKY_E_PARAM;
-    if (layer_bytes(block->handle, layer) > 0)
+    if (layer_bytes(block, layer) > 0)
         status = read_block(block, layer, NULL, 0);
     block_unuse(block);
     if (PyErr_Occurred())
         return NULL;
     return status == SKY_OK || status == SKY_E_CORRUPT ? PyBool_FromLong(status == SKY_OK)
                                                        : raise_status(status, "check");
+}
+
+/* ---- blocks side by side ---- */
+
+static PyObject *mapping_check(PyObject *self, PyObject *object) {
+    block_object *block = (block_object *)self;
+    uint32_t layer;
+    if (!layer_parse(object, &layer) || !block_use(block))
+        return NULL;
+    const size_t count = sky_mapping_block_count(block->mapping);
+    sky_status status = SKY_OK;
+    Py_BEGIN_ALLOW_THREADS;
+    for (size_t i = 0; i < count && status == SKY_OK; i++)
+        status = sky_block_read(sky_mapping_block(block->mapping, i), layer, NULL, 0);
+    Py_END_ALLOW_THREADS;
+    block_unuse(block);
+    if (status == SKY_OK || status == SKY_E_CORRUPT)
+        return PyBool_FromLong(status == SKY_OK);
+    if (status == SKY_E_PARAM)
+        return PyErr_Format(PyExc_IndexError, "the blocks have no layer %u", layer);
+    return raise_status(status, "check");
+}
+
+static PyObject *mapping_count(PyObject *self, PyObject *unused) {
+    (void)unused;
+    block_object *block = (block_object *)self;
+    if (!block_use(block))
+        return NULL;
+    const size_t count = sky_mapping_block_count(block->mapping);
+    block_unuse(block);
+    return PyLong_FromSize_t(count);
 }
 
 /* ---- a buffer of a block ---- */
@@ -570,6 +663,7 @@ static PyMethodDef blob_methods[] = {
     {"give", blob_give, METH_O, "Give back what take returned."},
     {"publish", blob_publish, METH_VARARGS, "Publish blocks."},
     {"open_block", blob_open_block, METH_VARARGS, "Open a block; None: it is not there."},
+    {"open_mapping", blob_open_mapping, METH_VARARGS, "Map blocks side by side; None: no block."},
     {"withdraw", blob_withdraw, METH_VARARGS, "Withdraw a block; False: it was not published."},
     {"close", blob_close, METH_NOARGS, "Its blocks go; twice is fine."},
     {NULL, NULL, 0, NULL}};
@@ -608,6 +702,22 @@ static PyType_Spec block_spec = {.name = "skymem._core.Block",
                                  .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                                  .slots = block_slots};
 
+static PyMethodDef mapping_methods[] = {
+    {"count", mapping_count, METH_NOARGS, "How many blocks: the leading ones of the keys."},
+    {"view", block_view, METH_VARARGS, "One buffer of all blocks, one after the other."},
+    {"check", mapping_check, METH_O, "Are the bytes those that were published?"},
+    {"end", block_end, METH_NOARGS, "No more views; it ends with the last that there is."},
+    {NULL, NULL, 0, NULL}};
+
+static PyType_Slot mapping_slots[] = {{Py_tp_methods, mapping_methods},
+                                      {Py_tp_dealloc, block_dealloc},
+                                      {Py_tp_doc, "Blocks side by side."},
+                                      {0, NULL}};
+static PyType_Spec mapping_spec = {.name = "skymem._core.Mapping",
+                                   .basicsize = sizeof(block_object),
+                                   .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                   .slots = mapping_slots};
+
 static PyType_Slot block_buffer_slots[] = {{Py_tp_dealloc, block_buffer_dealloc},
                                            {Py_bf_getbuffer, block_buffer_show},
                                            {Py_tp_doc, "A buffer of a block where it lies."},
@@ -621,8 +731,11 @@ static PyType_Spec block_buffer_spec = {.name = "skymem._core.BlockBuffer",
 int add_blob(PyObject *module) {
     blob_type = (PyTypeObject *)PyType_FromSpec(&blob_spec);
     block_type = (PyTypeObject *)PyType_FromSpec(&block_spec);
+    mapping_type = (PyTypeObject *)PyType_FromSpec(&mapping_spec);
     block_buffer_type = (PyTypeObject *)PyType_FromSpec(&block_buffer_spec);
-    return blob_type && block_type && block_buffer_type && PyModule_AddType(module, blob_type) == 0
-               ? PyModule_AddType(module, block_type)
-               : -1;
+    PyTypeObject *const shown[] = {blob_type, block_type, mapping_type};
+    bool made = block_buffer_type != NULL;
+    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
+        made = made && shown[i] && PyModule_AddType(module, shown[i]) == 0;
+    return made ? 0 : -1;
 }

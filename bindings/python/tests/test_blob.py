@@ -104,6 +104,52 @@ def test_layers_along_another_axis(blob: skymem.Blob, reader: skymem.Blob) -> No
             block.view(3)
 
 
+def test_blocks_lie_side_by_side(host: str, reader: skymem.Blob) -> None:
+    page = mmap.PAGESIZE
+    blob = skymem.Blob(host, 60 * page)
+    pool = np.frombuffer(blob, np.uint8).reshape(3, 2, -1, page)  # layers, K and V, slots
+    pool[:] = np.arange(pool.size // page, dtype=np.uint8).reshape(3, 2, -1, 1)
+    layer, kv, slot = pool.strides[:3]
+    slots = [8, 9, 2, 0, 7]
+    keys = [bytes([n]) * 32 for n in range(6)]
+    for key, n in zip(keys, slots, strict=False):
+        offsets = [i * layer + j * kv + n * slot for i in range(3) for j in range(2)]
+        blob.put(Layout(key, offsets, [page] * 6, (3, 2, 1)))
+    with reader.map(keys) as mapping:
+        assert len(mapping) == 5  # the sixth is not there
+        for i in range(3):
+            for j in range(2):
+                array = np.frombuffer(mapping.view(i, j), np.uint8).reshape(-1, page)
+                assert (array == pool[i, j, slots]).all()
+        assert mapping.check()
+        pool[1, 0, 2] ^= 1
+        assert not mapping.check() and not mapping.check(1) and mapping.check(2)
+        pool[1, 0, 2] ^= 1
+        with pytest.raises(IndexError):
+            mapping.view(3)
+        with pytest.raises(IndexError):
+            mapping.check(3)
+        with pytest.raises(skymem.DeadlineError):
+            blob.remove(keys[4], timeout=0.01)
+    with pytest.raises(ValueError, match="ended"):
+        mapping.view(0)
+    with pytest.raises(skymem.BusyError, match="arrays made"):
+        reader.close()  # `array` is one still
+    assert (array == pool[2, 1, slots]).all()
+    del array
+    assert blob.remove(keys[4], timeout=30) in (True, False)  # the array's end removed it, or this
+    assert reader.map([]) is None and reader.map(keys[5:]) is None
+    with pytest.raises(ValueError, match="32"):
+        reader.map([b"short"])
+    with pytest.raises(TypeError):
+        reader.map([1])  # type: ignore[list-item]
+    blob.put(Layout(KEY, [100], [page], (1, 1, 1)))
+    with pytest.raises(skymem.UnsupportedError, match="page"):
+        reader.map([KEY])
+    del pool
+    blob.close()
+
+
 def test_a_change_is_noticed(blob: skymem.Blob, reader: skymem.Blob) -> None:
     layout = publish(blob)
     block = reader.get(KEY)

@@ -2,7 +2,7 @@
  * itself; one call after the other talks over it.
  *
  * Surprise: an answer may come after its caller gave up. What it was lent goes back at once. */
-#include <skymem/blob.h>
+#include "tier/shm/blob_state.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -15,7 +15,6 @@
 #include "io/local.h"
 #include "io/pages.h"
 #include "io/shared.h"
-#include "io/sync.h"
 #include "tier/shm/place.h"
 #include "tier/spans.h"
 
@@ -29,43 +28,7 @@
 
 _Static_assert(SKY_BLOCK_BUFFERS_MAX == SKY_SHM_BUFFERS_MAX, "what a frame's reader takes");
 
-/* Memory of some program, as this one reads it. */
-typedef struct blob_region {
-    struct blob_region *next;
-    uint32_t number;
-    int fd;
-    uint8_t *at;
-    uint64_t bytes;
-    uint32_t blocks; /* open */
-    bool gone;       /* no more blocks of it come */
-} blob_region;
-
-struct sky_blob {
-    sky_mutex mutex; /* of all but the region of its own */
-    uint64_t forks;
-    sky__shm_link *link;
-    bool broken; /* the connection has ended */
-    uint32_t ids;
-    blob_region *regions; /* that it reads */
-
-    uint8_t *own; /* NULL: none */
-    uint64_t own_bytes;
-    uint32_t own_number;
-    sky_arena *places; /* in pages */
-    uint32_t *extents; /* [pages]: of what was taken at this page, + 1 */
-};
-
-struct sky_block {
-    sky_blob *blob;
-    blob_region *region;
-    uint64_t lease;
-    sky_block_layout layout;
-    uint32_t buffers;
-    uint64_t *offsets, *sizes, *checksums; /* [buffers] each, behind this */
-};
-
-/* Errors: SKY_E_PARAM, SKY_E_FORKED */
-static sky_status check_blob(const sky_blob *b) {
+sky_status sky__blob_check(const sky_blob *b) {
     if (!b)
         return SKY_E_PARAM;
     return b->forks == sky_forks() ? SKY_OK : SKY_E_FORKED;
@@ -73,14 +36,14 @@ static sky_status check_blob(const sky_blob *b) {
 
 /* ---- regions that are read ---- */
 
-static void region_free(blob_region *r) {
+static void region_free(sky__blob_region *r) {
     sky_local_close(r->fd);
     sky_pages_release(r->at, r->bytes);
     free(r);
 }
 
-static blob_region *find_region(const sky_blob *b, uint32_t number) {
-    blob_region *r = b->regions;
+static sky__blob_region *find_region(const sky_blob *b, uint32_t number) {
+    sky__blob_region *r = b->regions;
     while (r && r->number != number)
         r = r->next;
     return r;
@@ -88,8 +51,8 @@ static blob_region *find_region(const sky_blob *b, uint32_t number) {
 
 /* Unmap what is gone and not read. */
 static void sweep_regions(sky_blob *b) {
-    for (blob_region **at = &b->regions; *at;) {
-        blob_region *r = *at;
+    for (sky__blob_region **at = &b->regions; *at;) {
+        sky__blob_region *r = *at;
         if (!r->gone || r->blocks > 0) {
             at = &r->next;
             continue;
@@ -102,10 +65,10 @@ static void sweep_regions(sky_blob *b) {
 static sky_status take_region(sky_blob *b, const sky_shm_frame *f, int passed) {
     if (passed < 0 || find_region(b, f->region) || !sky_shared_is_safe(passed, f->region_bytes))
         return SKY_E_CORRUPT;
-    blob_region *r = calloc(1, sizeof *r);
+    sky__blob_region *r = calloc(1, sizeof *r);
     if (!r)
         return SKY_E_NOMEM;
-    *r = (blob_region){.number = f->region, .fd = -1, .bytes = f->region_bytes};
+    *r = (sky__blob_region){.number = f->region, .fd = -1, .bytes = f->region_bytes};
     sky_status status = sky_pages_reserve(r->bytes, (void **)&r->at, NULL);
     if (status == SKY_OK)
         status = sky_shared_map(passed, r->at, r->bytes, SKY_SHARED_READ);
@@ -121,7 +84,7 @@ static sky_status take_region(sky_blob *b, const sky_shm_frame *f, int passed) {
 }
 
 static sky_status forget_region(sky_blob *b, uint32_t number) {
-    blob_region *r = find_region(b, number);
+    sky__blob_region *r = find_region(b, number);
     if (!r)
         return SKY_E_CORRUPT;
     r->gone = true;
@@ -301,10 +264,10 @@ sky_status sky_blob_open(const char *url, const sky_blob_options *options, sky_b
 }
 
 void sky_blob_close(sky_blob *b) {
-    if (!b || (b->link && check_blob(b) != SKY_OK))
+    if (!b || (b->link && sky__blob_check(b) != SKY_OK))
         return;
     sky__shm_link_destroy(b->link);
-    for (blob_region *next, *r = b->regions; r; r = next) {
+    for (sky__blob_region *next, *r = b->regions; r; r = next) {
         next = r->next;
         region_free(r);
     }
@@ -319,11 +282,11 @@ void sky_blob_close(sky_blob *b) {
 /* ---- memory of its own ---- */
 
 void *sky_blob_memory(const sky_blob *b) {
-    return check_blob(b) == SKY_OK ? b->own : NULL;
+    return sky__blob_check(b) == SKY_OK ? b->own : NULL;
 }
 
 sky_status sky_blob_take(sky_blob *b, uint64_t bytes, uint64_t *offset) {
-    sky_status status = check_blob(b);
+    sky_status status = sky__blob_check(b);
     if (status != SKY_OK)
         return status;
     if (bytes == 0 || !offset || !b->own)
@@ -343,7 +306,7 @@ sky_status sky_blob_take(sky_blob *b, uint64_t bytes, uint64_t *offset) {
 }
 
 sky_status sky_blob_give(sky_blob *b, uint64_t offset) {
-    sky_status status = check_blob(b);
+    sky_status status = sky__blob_check(b);
     if (status != SKY_OK)
         return status;
     const uint64_t page = offset / PAGE_BYTES;
@@ -424,7 +387,7 @@ static sky_status put_all(sky_blob *b, const sky_block_layout *blocks, size_t co
 sky_status sky_block_put(sky_blob *b, const sky_block_layout *blocks, size_t count, sky_time until,
                          size_t *done) {
     size_t published = 0;
-    sky_status status = check_blob(b);
+    sky_status status = sky__blob_check(b);
     if (done)
         *done = 0;
     if (status == SKY_OK && (!blocks || !b->own || count > UINT32_MAX))
@@ -454,7 +417,7 @@ static sky_status ask_removal(sky_blob *b, const sky_key *key, sky_time until) {
 
 /* Asked again and again, not waited for, so that another thread may return this blob's leases. */
 sky_status sky_block_remove(sky_blob *b, const sky_key *key, sky_time until) {
-    sky_status status = check_blob(b);
+    sky_status status = sky__blob_check(b);
     if (status != SKY_OK || !key)
         return status != SKY_OK ? status : SKY_E_PARAM;
     bool withdrawn = false;
@@ -474,7 +437,7 @@ sky_status sky_block_remove(sky_blob *b, const sky_key *key, sky_time until) {
 static sky_status begin_block(sky_blob *b, const sky_shm_frame *f, sky_block **out) {
     const sky_shm_layout *l = &f->layout;
     const uint32_t buffers = sky_shm_buffers(l->shape, l->layer_axis);
-    blob_region *r = find_region(b, f->region);
+    sky__blob_region *r = find_region(b, f->region);
     if (!r || l->lease == 0 || buffers == 0)
         return SKY_E_CORRUPT;
     sky_block *k = malloc(sizeof *k + 3 * buffers * sizeof *k->offsets);
@@ -514,7 +477,7 @@ static sky_status add_rows(sky_block *k, const sky_shm_frame *f, uint32_t *fille
 
 /* Leases that are given back leave at once: their owner waits for them, and no later call may
  * follow that would send them. */
-static void flush_releases(sky_blob *b) {
+void sky__blob_flush(sky_blob *b) {
     const sky_time until = sky_now() + CONNECT_NS;
     while (!b->broken && b->link->first && sky_now() < until) {
         if (sky__shm_link_flush(b->link) != SKY_OK)
@@ -524,16 +487,20 @@ static void flush_releases(sky_blob *b) {
     }
 }
 
-static void block_free(sky_block *k) {
+void sky__block_free(sky_block *k) {
     k->region->blocks--;
     return_lease(k->blob, k->lease);
     sweep_regions(k->blob);
     free(k);
 }
 
+sky_status sky__block_ask(sky_blob *b, uint32_t id, const sky_key *key) {
+    return send_block_op(b, SKY_SHM_BLOCK_OPEN, id, key, 0);
+}
+
 /* The parts of a layout, one after the other. */
-static sky_status await_block(sky_blob *b, uint32_t id, const sky_key *key, sky_time until,
-                              sky_block **out) {
+sky_status sky__block_await(sky_blob *b, uint32_t id, const sky_key *key, sky_time until,
+                            sky_block **out) {
     sky_block *k = NULL;
     uint32_t filled = 0;
     sky_shm_frame f;
@@ -560,30 +527,30 @@ static sky_status await_block(sky_blob *b, uint32_t id, const sky_key *key, sky_
     if (status != SKY_E_DEADLINE)
         blob_break(b);
     if (k)
-        block_free(k);
+        sky__block_free(k);
     return status;
 }
 
 sky_status sky_block_get(sky_blob *b, const sky_key *key, sky_time until, sky_block **out) {
-    sky_status status = check_blob(b);
+    sky_status status = sky__blob_check(b);
     if (status != SKY_OK || !key || !out)
         return status != SKY_OK ? status : SKY_E_PARAM;
     sky_mutex_lock(&b->mutex);
     const uint32_t id = ++b->ids;
-    status = send_block_op(b, SKY_SHM_BLOCK_OPEN, id, key, 0);
+    status = sky__block_ask(b, id, key);
     if (status == SKY_OK)
-        status = await_block(b, id, key, until, out);
+        status = sky__block_await(b, id, key, until, out);
     sky_mutex_unlock(&b->mutex);
     return status;
 }
 
 void sky_block_release(sky_block *k) {
-    if (!k || check_blob(k->blob) != SKY_OK)
+    if (!k || sky__blob_check(k->blob) != SKY_OK)
         return;
     sky_blob *b = k->blob;
     sky_mutex_lock(&b->mutex);
-    block_free(k);
-    flush_releases(b);
+    sky__block_free(k);
+    sky__blob_flush(b);
     sky_mutex_unlock(&b->mutex);
 }
 
@@ -593,8 +560,7 @@ const sky_block_layout *sky_block_describe(const sky_block *k) {
     return k ? &k->layout : NULL;
 }
 
-/* The row of a buffer; UINT32_MAX: there is none. */
-static uint32_t row_of(const sky_block_layout *l, uint32_t layer, uint32_t kv, uint32_t buffer) {
+uint32_t sky__block_row(const sky_block_layout *l, uint32_t layer, uint32_t kv, uint32_t buffer) {
     const uint32_t wanted[3] = {layer, kv, buffer};
     const uint32_t axes[3] = {l->layer_axis, l->layer_axis == 0 ? 1 : 0,
                               l->layer_axis == 2 ? 1 : 2};
@@ -609,8 +575,8 @@ static uint32_t row_of(const sky_block_layout *l, uint32_t layer, uint32_t kv, u
 
 sky_status sky_block_view(const sky_block *k, uint32_t layer, uint32_t kv, uint32_t buffer,
                           sky_span *out) {
-    sky_status status = k ? check_blob(k->blob) : SKY_E_PARAM;
-    const uint32_t row = k ? row_of(&k->layout, layer, kv, buffer) : UINT32_MAX;
+    sky_status status = k ? sky__blob_check(k->blob) : SKY_E_PARAM;
+    const uint32_t row = k ? sky__block_row(&k->layout, layer, kv, buffer) : UINT32_MAX;
     if (status == SKY_OK && (row == UINT32_MAX || !out))
         status = SKY_E_PARAM;
     if (status == SKY_OK)
@@ -660,12 +626,12 @@ static bool read_row(const sky_block *k, uint32_t row, block_sink *sink) {
 static uint32_t row_at(const sky_block *k, uint32_t layer, uint32_t i) {
     const sky_block_layout *l = &k->layout;
     const uint32_t last = l->layer_axis == 2 ? l->shape[1] : l->shape[2];
-    return layer == SKY_BLOCK_ALL ? i : row_of(l, layer, i / last, i % last);
+    return layer == SKY_BLOCK_ALL ? i : sky__block_row(l, layer, i / last, i % last);
 }
 
 sky_status sky_block_read(const sky_block *k, uint32_t layer, const sky_span *spans,
                           uint32_t span_count) {
-    sky_status status = k ? check_blob(k->blob) : SKY_E_PARAM;
+    sky_status status = k ? sky__blob_check(k->blob) : SKY_E_PARAM;
     if (status != SKY_OK)
         return status;
     const uint32_t layers = k->layout.shape[k->layout.layer_axis];
