@@ -515,6 +515,25 @@ static void a_host_that_is_killed_is_told_of(void **state) {
     end(&host);
 }
 
+static void the_end_of_a_host_ends_a_wait(void **state) {
+    (void)state;
+    process host = start("host");
+    sky_blob *b = blob_of(socket_path);
+    sky_block *k;
+    assert_non_null(b);
+    assert_int_equal(kill(host.pid, SIGSTOP), 0);
+    const pid_t killer = fork();
+    if (killer == 0) {
+        sky_poll(NULL, 0, sky_now() + SKY_MS(100)); /* the other sleeps by then */
+        kill(host.pid, SIGKILL);
+        _exit(0);
+    }
+    assert_int_equal(open_block(b, &k), SKY_E_IO);
+    assert_int_equal(waitpid(killer, NULL, 0), killer);
+    sky_blob_close(b);
+    end(&host);
+}
+
 int main(int argc, char **argv) {
     if (argc == 3) {
         if (strcmp(argv[1], "host") == 0)
@@ -537,6 +556,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(owners_and_readers_are_killed_at_any_time),
         cmocka_unit_test(mappings_end_with_their_process_alone),
         cmocka_unit_test(a_host_that_is_killed_is_told_of),
+        cmocka_unit_test(the_end_of_a_host_ends_a_wait),
     };
     snprintf(socket_path, sizeof socket_path, "/tmp/skymem-processes-%d", getpid());
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

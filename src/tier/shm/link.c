@@ -11,6 +11,7 @@
 
 #define ARENA_BYTES_MAX ((uint64_t)1 << 47)
 #define RETRY_NS        SKY_MS(20)
+#define HEAR_NS         SKY_MS(20) /* a wait for a word hears the end of the host so much later */
 
 /* ---- connect ---- */
 
@@ -216,16 +217,11 @@ sky_status sky__shm_link_receive(sky__shm_link *l, sky_shm_frame *out, int *pass
 sky_status sky__shm_link_await(sky__shm_link *l, sky_time until, sky_shm_frame *out, int *passed) {
     sky_status status;
     while ((status = sky__shm_link_receive(l, out, passed)) == SKY_MISS && sky_now() < until) {
-        const bool writes = false;
-        bool ready = false;
+        const sky_time next = sky_now() + HEAR_NS;
         if ((status = sky__shm_link_flush(l)) != SKY_OK)
             return status;
-        if (sky_ring_look(&l->ring, until)) /* a frame, or room for one that waits */
-            continue;
-        if (sky_ring_sleep(&l->ring, SKY_RING_ON_SOCKET))
-            sky_local_poll(&l->fd, &writes, &ready, 1, until);
-        sky_ring_rise(&l->ring);
-        if (ready && (status = sky_ring_hear(&l->ring)) != SKY_OK)
+        sky_ring_wait(&l->ring, until < next ? until : next);
+        if (!sky_ring_has_work(&l->ring) && (status = sky_ring_hear(&l->ring)) != SKY_OK)
             return status;
     }
     return status;
