@@ -16,6 +16,7 @@ from skymem.cache import (
     Info,
     Key,
     Lease,
+    Level,
     chain,
     coding_of,
     info_of,
@@ -97,7 +98,7 @@ class AsyncCache:
         self, op: int, keys: Sequence[Key], buffers: Sequence[object] | None = None,
         parents: Sequence[bytes | None] | None = None, *, offset: int = 0, size: int = 0,
         timeout: float | None = None, ttl: int = 0, durable: bool = False, drop: bool = False,
-        tiers: Sequence[int] | None = None, level: str | None = None,
+        tiers: Sequence[int] | None = None, level: Level | None = None,
         if_version: int | None = None, check: bool = True,
     ) -> _core.Batch:  # fmt: skip
         if self._event < 0:
@@ -129,7 +130,7 @@ class AsyncCache:
     async def put(
         self, key: Key, value: Buffer, *, parent: bytes | None = None, ttl: int = 0,
         durable: bool = False, drop: bool = False, timeout: float | None = None,
-        tiers: Sequence[int] | None = None, level: str | None = None,
+        tiers: Sequence[int] | None = None, level: Level | None = None,
         if_version: int | None = None,
     ) -> int | None:  # fmt: skip
         """As `Cache.put`."""
@@ -142,7 +143,7 @@ class AsyncCache:
         self, keys: Sequence[Key], values: Sequence[Buffer | Sequence[Buffer]], *,
         parents: Sequence[bytes | None] | None = None, ttl: int = 0, durable: bool = False,
         drop: bool = False, timeout: float | None = None, tiers: Sequence[int] | None = None,
-        level: str | None = None,
+        level: Level | None = None,
     ) -> None:  # fmt: skip
         """As `Cache.put_many`."""
         await self._run(_core.OP_put, keys, values, parents, ttl=ttl, durable=durable, drop=drop,
@@ -169,7 +170,8 @@ class AsyncCache:
 
     async def get_into(
         self, key: Key, out: Target | Sequence[Target | int], *, offset: int = 0, size: int = 0,
-        timeout: float | None = None, tiers: Sequence[int] | None = None, level: str | None = None,
+        timeout: float | None = None, tiers: Sequence[int] | None = None,
+        level: Level | None = None,
     ) -> int | None:  # fmt: skip
         """As `Cache.get_into`."""
         return (await self.get_many((key,), (out,), offset=offset, size=size, timeout=timeout,
@@ -178,7 +180,7 @@ class AsyncCache:
     async def get_many(
         self, keys: Sequence[Key], out: Sequence[Target | Sequence[Target | int]], *,
         offset: int = 0, size: int = 0, timeout: float | None = None,
-        tiers: Sequence[int] | None = None, level: str | None = None,
+        tiers: Sequence[int] | None = None, level: Level | None = None,
     ) -> list[int | None]:  # fmt: skip
         """As `Cache.get_many`."""
         batch = await self._run(_core.OP_get, keys, out, offset=offset, size=size, timeout=timeout,
@@ -187,7 +189,7 @@ class AsyncCache:
 
     async def has_many(
         self, keys: Sequence[Key], *, timeout: float | None = None,
-        tiers: Sequence[int] | None = None, level: str | None = None,
+        tiers: Sequence[int] | None = None, level: Level | None = None,
     ) -> list[bool]:  # fmt: skip
         """As `Cache.has_many`."""
         batch = await self._run(_core.OP_has, keys, timeout=timeout, tiers=tiers, level=level)
@@ -195,7 +197,7 @@ class AsyncCache:
 
     async def has(
         self, key: Key, *, timeout: float | None = None, tiers: Sequence[int] | None = None,
-        level: str | None = None,
+        level: Level | None = None,
     ) -> bool:  # fmt: skip
         """As `Cache.has`."""
         return (await self.has_many((key,), timeout=timeout, tiers=tiers, level=level))[0]
@@ -209,7 +211,7 @@ class AsyncCache:
 
     async def prefix(
         self, keys: Sequence[bytes], *, timeout: float | None = None,
-        tiers: Sequence[int] | None = None, level: str | None = None,
+        tiers: Sequence[int] | None = None, level: Level | None = None,
     ) -> int:  # fmt: skip
         """As `Cache.prefix`."""
         until = None if timeout is None else time.monotonic() + timeout

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 Key = str | bytes
 """A name (str), or the key of a block (32 bytes)."""
 
+Level = str | float
+"""A level of the codec, such as "lossless", "2.5" or 4."""
+
 LEVELS = _core.levels
 """Levels of the codec, from exact to smallest."""
 
@@ -102,13 +105,13 @@ class Sample(NamedTuple):
     sum_ns: int
 
 
-def coding_of(level: str | None) -> int:
+def coding_of(level: Level | None) -> int:
     """The number of a level by name; 0 for None."""
     if level is None:
         return 0
-    if level not in LEVELS:
+    if str(level) not in LEVELS:
         raise ValueError(f"level: one of {', '.join(LEVELS)} is wanted, not {level!r}")
-    return LEVELS.index(level) + 1
+    return LEVELS.index(str(level)) + 1
 
 
 def level_of(coding: int) -> str | None:
@@ -151,8 +154,11 @@ def chain(keys: Sequence[bytes], first: int) -> tuple[Sequence[bytes], list[byte
 
 
 def resolve(url: str) -> str:
-    """A scenario of the package by its name: "sky:seed" is "sky:…/scenarios/seed.yaml"."""
+    """A scenario of the package by its name ("sky:seed" is "sky:…/scenarios/seed.yaml"), and a
+    folder below the user's own ("disk:~/skymem")."""
     scheme, colon, rest = str(url).partition(":")
+    if scheme == "disk" and rest.startswith("~/"):
+        return "disk:" + os.path.expanduser(rest)
     name, question, query = rest.partition("?")
     if scheme not in ("sky", "sky+udp") or not colon or os.path.exists(name) or "/" in name:
         return url
@@ -249,7 +255,7 @@ class Cache(_core.Cache):
     def put(
         self, key: Key, value: Buffer, *, parent: bytes | None = None, ttl: int = 0,
         durable: bool = False, drop: bool = False, timeout: float | None = None,
-        tiers: Sequence[int] | None = None, level: str | None = None,
+        tiers: Sequence[int] | None = None, level: Level | None = None,
         if_version: int | None = None,
     ) -> int | None:  # fmt: skip
         """Store a value. ttl: seconds until it is forgotten; durable: it survives a loss of power.
@@ -267,14 +273,15 @@ class Cache(_core.Cache):
 
     def get(
         self, key: Key, *, offset: int = 0, size: int = 0, timeout: float | None = None,
-        tiers: Sequence[int] | None = None, level: str | None = None,
+        tiers: Sequence[int] | None = None, level: Level | None = None,
     ) -> bytes | None:  # fmt: skip
         """The payload as new bytes, or a part of it; None when it is not there."""
         return self.read(key, offset, size, timeout, coding_of(level), tiers_mask(tiers))
 
     def get_into(
         self, key: Key, out: Target | Sequence[Target | int], *, offset: int = 0, size: int = 0,
-        timeout: float | None = None, tiers: Sequence[int] | None = None, level: str | None = None,
+        timeout: float | None = None, tiers: Sequence[int] | None = None,
+        level: Level | None = None,
     ) -> int | None:  # fmt: skip
         """Copy the payload into writable memory; how many bytes, or None when it is not there.
 
@@ -286,7 +293,7 @@ class Cache(_core.Cache):
 
     def has(
         self, key: Key, *, timeout: float | None = None, tiers: Sequence[int] | None = None,
-        level: str | None = None,
+        level: Level | None = None,
     ) -> bool:  # fmt: skip
         """Is the key in some tier?"""
         return self.has_many((key,), timeout=timeout, tiers=tiers, level=level)[0]
@@ -338,7 +345,7 @@ class Cache(_core.Cache):
         self, keys: Sequence[Key], values: Sequence[Buffer | Sequence[Buffer]], *,
         parents: Sequence[bytes | None] | None = None, ttl: int = 0, durable: bool = False,
         drop: bool = False, timeout: float | None = None, tiers: Sequence[int] | None = None,
-        level: str | None = None,
+        level: Level | None = None,
     ) -> None:  # fmt: skip
         """Store values, each a buffer or a list of buffers that follow each other."""
         self.run(
@@ -349,7 +356,7 @@ class Cache(_core.Cache):
     def get_many(
         self, keys: Sequence[Key], out: Sequence[Target | Sequence[Target | int]], *,
         offset: int = 0, size: int = 0, timeout: float | None = None,
-        tiers: Sequence[int] | None = None, level: str | None = None,
+        tiers: Sequence[int] | None = None, level: Level | None = None,
     ) -> list[int | None]:  # fmt: skip
         """Copy payloads into writable memory, one buffer a key: the bytes of each, None: not there.
 
@@ -366,7 +373,7 @@ class Cache(_core.Cache):
 
     def has_many(
         self, keys: Sequence[Key], *, timeout: float | None = None,
-        tiers: Sequence[int] | None = None, level: str | None = None,
+        tiers: Sequence[int] | None = None, level: Level | None = None,
     ) -> list[bool]:  # fmt: skip
         """Is each key in some tier?"""
         return self.run(
@@ -382,7 +389,7 @@ class Cache(_core.Cache):
         self, op: Op, keys: Sequence[Key], buffers: Sequence[object] | None = None, *,
         parents: Sequence[bytes | None] | None = None, offset: int = 0, size: int = 0,
         timeout: float | None = None, ttl: int = 0, durable: bool = False, drop: bool = False,
-        tiers: Sequence[int] | None = None, level: str | None = None,
+        tiers: Sequence[int] | None = None, level: Level | None = None,
     ) -> _core.Batch:  # fmt: skip
         """Start a batch and go on: values for "put", or memory for "get", one a key.
 
@@ -413,7 +420,7 @@ class Cache(_core.Cache):
 
     def prefix(
         self, keys: Sequence[bytes], *, timeout: float | None = None,
-        tiers: Sequence[int] | None = None, level: str | None = None,
+        tiers: Sequence[int] | None = None, level: Level | None = None,
     ) -> int:  # fmt: skip
         """How many leading keys of blocks are in some tier."""
         until = None if timeout is None else time.monotonic() + timeout

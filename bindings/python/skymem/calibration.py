@@ -188,7 +188,7 @@ def profile_of(
 ) -> Profile:
     """A sealed profile of what is known: layers in the order in which they are stored."""
     layers = [
-        (shape.heads, shape.dim, shape.dim, streams[2 * i].turns.rope()) for i in shape.order
+        (shape.heads, shape.dim, shape.v_dim, streams[2 * i].turns.rope()) for i in shape.order
     ]
     profile = layout(layers, fingerprint=shape.print, order=shape.order)
     for place, number in enumerate(shape.order):

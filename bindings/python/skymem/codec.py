@@ -26,7 +26,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from skymem import _core
-from skymem.cache import LEVELS, coding_of
+from skymem.cache import LEVELS, Level, coding_of
 
 if TYPE_CHECKING:
     from skymem._core import Buffer, Target
@@ -115,7 +115,7 @@ def _name(level: int | None) -> str | None:
     return None if level is None else LEVELS[level]
 
 
-def _number(level: str) -> int:
+def _number(level: Level) -> int:
     return coding_of(level) - 1
 
 
@@ -126,7 +126,7 @@ def _kv(kv: str) -> int:
 
 
 def encode(
-    layers: Iterable[Iterable[Buffer]], *, level: str = "4", profile: Profile | None = None,
+    layers: Iterable[Iterable[Buffer]], *, level: Level = "4", profile: Profile | None = None,
     first_position: int = 0, plain: bool = False, first_token_raw: bool | None = None,
     step_scale: float = 1.0, element: str | None = None,
 ) -> bytes:  # fmt: skip
@@ -155,7 +155,7 @@ def decode(
 
 
 def lower(
-    data: Buffer, *, level: str, profile: Profile | None = None, plain: bool = False,
+    data: Buffer, *, level: Level, profile: Profile | None = None, plain: bool = False,
     step_scale: float = 1.0,
 ) -> bytes:  # fmt: skip
     """A container with the streams that are above a level at that level, made without the rows.
@@ -179,7 +179,7 @@ def verify(data: Buffer) -> None:
 
 
 def encode_stream(
-    rows: Buffer, *, level: str = "4", profile: Profile | None = None, layer: int = 0,
+    rows: Buffer, *, level: Level = "4", profile: Profile | None = None, layer: int = 0,
     kv: Literal["k", "v"] = "k", first_position: int = 0, plain: bool = False,
     first_token_raw: bool = False, step_scale: float = 1.0, element: str | None = None,
 ) -> bytes:  # fmt: skip

@@ -8,7 +8,7 @@ from collections.abc import Sequence as Row
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from skymem import _core
-from skymem.cache import LEVELS, Cache
+from skymem.cache import LEVELS, Cache, Level
 from skymem.errors import Error
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def read_profile(calibration: Profile | str | os.PathLike[str] | None) -> Profil
         return Profile(file.read())
 
 
-def with_level(urls: str | Row[str], level: str | float | None) -> list[str]:
+def with_level(urls: str | Row[str], level: Level | None) -> list[str]:
     """URLs of tiers; those behind memory at a level, where they name none.
 
     >>> with_level(["mem:1GiB", "disk:/a", "disk:/b?level=8"], 2.5)
@@ -45,7 +45,7 @@ def with_level(urls: str | Row[str], level: str | float | None) -> list[str]:
     return out
 
 
-def open_store(store: Cache | str | Row[str], level: str | float | None) -> Cache:
+def open_store(store: Cache | str | Row[str], level: Level | None) -> Cache:
     """A cache that is open, or one of tiers, those behind memory at a level."""
     if not isinstance(store, Cache):
         return Cache(with_level(store, level))

@@ -4,6 +4,7 @@ restored from a store and taken out for it."""
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import torch
@@ -13,8 +14,9 @@ from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingW
 from skymem import _core
 from skymem.errors import UnsupportedError
 from skymem.keys import digest
+from skymem.manager import Lookup
 
-FORMAT = b"skymem.transformers 2"
+FORMAT = b"skymem.transformers 3"
 # Settings of a model that change no state, as those whose names begin with _ (its folder).
 PASSING = {"architectures", "use_cache", "pad_token_id", "eos_token_id", "bos_token_id"}
 ELEMENTS = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
@@ -29,48 +31,111 @@ def lasting(settings: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def adapters_of(model: Any) -> str:
+    """Which adapters of PEFT act on which layers, and how much: no weight says so."""
+    names = ("active_adapters", "disable_adapters", "merged_adapters", "scaling")
+    return repr([
+        (name, [getattr(layer, what, None) for what in names])
+        for name, layer in model.named_modules()
+        if isinstance(getattr(layer, "active_adapters", None), list)
+    ])  # fmt: skip
+
+
+def weights_of(model: Any) -> dict[str, torch.Tensor]:
+    """Each once, by its first name."""
+    weights: dict[tuple[Any, ...], tuple[str, torch.Tensor]] = {}
+    for name, tensor in model.state_dict().items():
+        packed = not isinstance(tensor, torch.Tensor) or tensor.is_quantized
+        if packed or tensor.device.type == "meta":
+            why = "is packed" if packed else "is not in memory"
+            raise UnsupportedError(f"{type(model).__name__}: {name} {why}, so no key can name it")
+        same = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
+        weights.setdefault(same if tensor.data_ptr() else (name,), (name, tensor))
+    return dict(weights.values())
+
+
 class Shape:
     """What a model's state looks like, and what its keys depend on."""
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
+        self.name = type(model).__name__
         can_generate = getattr(model, "can_generate", lambda: False)()
         if not can_generate or getattr(model.config, "is_encoder_decoder", False):
-            raise UnsupportedError(f"{type(model).__name__}: a causal language model is wanted")
-        config = model.config.get_text_config(decoder=True)
-        self.config, self.device, self.dtype = model.config, model.device, model.dtype
+            raise UnsupportedError(f"{self.name}: a causal language model is wanted")
+        self.config, self.device = model.config, model.device
+        text = model.config.to_json_string(use_diff=False)
+        if re.search(r'"(rope_)?type": "(dynamic|longrope)"', text):
+            raise UnsupportedError(f"{self.name}: turns keys by the length of the whole prompt")
         layers = DynamicCache(config=model.config).layers
         kinds = {type(layer) for layer in layers}
         if not layers or not kinds <= {DynamicLayer, DynamicSlidingWindowLayer}:
             names = ", ".join(sorted(kind.__name__ for kind in kinds)) or "no layers"
-            raise UnsupportedError(f"{type(model).__name__}: its state is not rows ({names})")
-        if getattr(config, "num_kv_shared_layers", 0) or self.dtype not in ELEMENTS:
-            raise UnsupportedError(f"{type(model).__name__}: shares state, or is {self.dtype}")
-        self.heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-        dim = getattr(config, "head_dim", None)
-        self.dim = int(dim or config.hidden_size // config.num_attention_heads)
+            raise UnsupportedError(f"{self.name}: its state is not rows ({names})")
+        weights = weights_of(model)
         self.windows = [int(getattr(layer, "sliding_window", 0)) for layer in layers]
         # Layers in stored order: by group of one window, full attention first.
         self.groups = sorted(set(self.windows))
         self.order = sorted(range(len(layers)), key=self.windows.__getitem__)
-        self.print = self._fingerprint(model, tokenizer)
+        self.heads, self.dim, self.v_dim, self.dtype = self._rows(model)
+        ends = [f"{kind}_token_{end}" for kind in ("image", "video", "audio") for end in
+                ("id", "index")]  # fmt: skip
+        self.media = {getattr(model.config, name, None) for name in ends} - {None}
+        self.adapters = adapters_of(model)
+        self.print = self._fingerprint(model, tokenizer, json.loads(text), weights)
 
-    def _fingerprint(self, model: Any, tokenizer: Any) -> bytes:
-        config = lasting(json.loads(model.config.to_json_string(use_diff=False)))
-        pieces = [FORMAT, json.dumps(config, sort_keys=True).encode()]
-        pieces.append(str(model.config._attn_implementation).encode())
+    @torch.no_grad()
+    def _rows(self, model: Any) -> tuple[int, int, int, torch.dtype]:
+        """Heads, dims and type of all layers' rows, as the model makes them of one token."""
+        cache = DynamicCache(config=model.config)
+        token = torch.zeros(1, 1, dtype=torch.long, device=self.device)
+        model(input_ids=token, past_key_values=cache, use_cache=True)
+        kinds = {
+            (layer.keys.shape[1], layer.keys.shape[3], layer.values.shape[3], layer.keys.dtype)
+            for layer in cache.layers
+            if layer.is_initialized and layer.keys.shape[2] == 1
+        }
+        held = sum(layer.is_initialized for layer in cache.layers)
+        if held != len(self.windows) or len(kinds) != 1:
+            raise UnsupportedError(f"{self.name}: layers share state, or have unlike rows")
+        rows = kinds.pop()
+        if rows[3] not in ELEMENTS:
+            raise UnsupportedError(f"{self.name}: its state is {rows[3]}")
+        return rows
+
+    def _fingerprint(
+        self, model: Any, tokenizer: Any, config: dict[str, Any], weights: dict[str, torch.Tensor]
+    ) -> bytes:
+        pieces = [FORMAT, json.dumps(lasting(config), sort_keys=True).encode()]
+        pieces += [str(model.config._attn_implementation).encode(), self.adapters.encode()]
+        pieces.append(f"{type(model).__module__}.{type(model).__qualname__}".encode())
         if tokenizer is not None:
             backend = getattr(tokenizer, "backend_tokenizer", None)
             words = json.loads(backend.to_str()) if backend else tokenizer.get_vocab()
             for name in ("padding", "truncation") if backend else ():  # of its last call
                 words.pop(name, None)
             pieces.append(json.dumps(words, sort_keys=True).encode())
-        for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        for name, tensor in weights.items():
             hashed = _core.content_hash(tensor.detach().cpu().reshape(-1).view(torch.uint8))
             pieces.append(f"{name} {tensor.dtype} {hashed}".encode())
         return digest(*pieces)
 
-    def new_rows(self, tokens: int) -> torch.Tensor:  # as payloads have them: token after token
-        return torch.empty(tokens, self.heads, self.dim, dtype=self.dtype).permute(1, 0, 2)
+    def text(self, row: list[int]) -> list[int]:
+        """The tokens before the first that stands for an image or a sound: no key names those."""
+        media = (place for place, token in enumerate(row) if token in self.media)
+        return row[: next(media, len(row))]
+
+    def __deepcopy__(self, _: Any) -> Shape:  # of a cache: the model is the same
+        return self
+
+    def new_rows(self, tokens: int, dim: int) -> torch.Tensor:  # as payloads have them
+        return torch.empty(tokens, self.heads, dim, dtype=self.dtype).permute(1, 0, 2)
+
+    def check(self, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Are these rows as they were when keys were made?"""
+        rows = (keys.shape[1], keys.shape[3], values.shape[3], keys.dtype)
+        if rows != (self.heads, self.dim, self.v_dim, self.dtype):
+            raise UnsupportedError(f"{self.name}: its rows are {rows} now: make another "
+                                   "KVCacheBlock after a change of the model")  # fmt: skip
 
 
 class PromptCache(DynamicCache):
@@ -80,6 +145,7 @@ class PromptCache(DynamicCache):
     def __init__(self, shape: Shape, prompts: list[list[int]], states: list[State]) -> None:
         super().__init__(config=shape.config)
         self.shape, self.prompts, self.states = shape, prompts, states
+        self.lookups: list[Lookup] = []  # what was found, of each prompt
         self.pads = [max(map(len, prompts)) - len(row) for row in prompts]
         self.filled, self.unsure = 0, False  # filled: slots that were restored
         self.fed = torch.zeros(len(prompts), 0, dtype=torch.long, device=shape.device)
@@ -107,7 +173,8 @@ class PromptCache(DynamicCache):
         """How many of the tokens before a forward pass the cache holds: assisted decoding gives the
         model the whole prompt, whatever its cache holds, which would count its tokens twice."""
         count = 0 if self.fed.shape[1] or len(self.prompts) > 1 else self.filled
-        if not count or positions is None or positions.shape != ids.shape or positions[0, 0] != 0:
+        both = isinstance(ids, torch.Tensor) and isinstance(positions, torch.Tensor)
+        if not count or not both or positions.shape != ids.shape or positions[0, 0] != 0:
             return 0
         return count if ids[0, :count].tolist() == self.prompts[0][:count] else 0
 
@@ -123,14 +190,26 @@ class PromptCache(DynamicCache):
         wanted = place[:, start:]
         if mask is None or positions is None:
             self.unsure = any(self.pads)
+        elsewhere = False
         if mask is not None and getattr(mask, "shape", None) == place.shape:
-            self.unsure |= bool(((place >= 0) != mask).any())
+            elsewhere = bool(((place >= 0) != mask).any())
         elif mask is not None:
             self.unsure = True
         if positions is not None:
             wrong = positions.dim() != 2 or positions.shape[1] != ids.shape[1]
-            self.unsure |= wrong or bool(((positions != wanted) & (wanted >= 0)).any())
+            elsewhere |= wrong or bool(((positions != wanted) & (wanted >= 0)).any())
+        if elsewhere and start == self.filled > 0:
+            raise ValueError("the tokens of get_cache stand elsewhere in this forward pass, or are "
+                             "masked: give both the same tokens, without padding")  # fmt: skip
+        beams = ids.reshape(rows, -1, ids.shape[1])[:, :, : max(0, len(self.prompts[0]) - start)]
+        self.unsure |= elsewhere or bool((beams != beams[:, :1]).any())  # unlike within a prompt
         self.fed = torch.cat([self.fed, ids[:: len(ids) // rows]], 1)
+
+    def __copy__(self) -> PromptCache:  # its layers are shared: what one is given, the other holds
+        self.unsure = True
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
 
     def crop(self, tokens_to_remove: int) -> None:
         for layer in self.layers:  # without what a window's own crop forgets, which is to be stored
@@ -161,7 +240,7 @@ class PromptCache(DynamicCache):
         fed: list[int] = self.fed[row, max(0, pad - self.filled) :].tolist()
         tokens = self.prompts[row][: max(0, self.filled - pad)] + fed
         beams = self.layers[0].keys.shape[0] > len(self.prompts)
-        return tokens[: len(self.prompts[row])] if beams else tokens
+        return self.shape.text(tokens[: len(self.prompts[row])] if beams else tokens)
 
 
 class State:
@@ -180,14 +259,15 @@ class State:
     def layout(self) -> list[tuple[int, int, int, int, int, str]]:
         s = self.shape
         element = ELEMENTS[s.dtype]
-        return [(w, s.windows.count(w), s.heads, s.dim, s.dim, element) for w in s.groups]
+        return [(w, s.windows.count(w), s.heads, s.dim, s.v_dim, element) for w in s.groups]
 
     def restore(self, count: int) -> list[tuple[int, torch.Tensor]]:
         self.count = count
         out = []
         for i in self.shape.order:
             held = min(self.shape.windows[i] or count, count)
-            self.rows[i] = (self.shape.new_rows(held), self.shape.new_rows(held))
+            dims = (self.shape.dim, self.shape.v_dim)
+            self.rows[i] = (self.shape.new_rows(held, dims[0]), self.shape.new_rows(held, dims[1]))
             out += [(count - held, rows) for rows in self.rows[i]]
         return out
 
@@ -202,6 +282,7 @@ class State:
         row = self.row * (self.cache.layers[0].keys.shape[0] // len(self.cache.prompts))
         for i in self.shape.order:
             layer = self.cache.layers[i]
+            self.shape.check(layer.keys, layer.values)
             skip = max(0, pad - (slots - layer.keys.shape[-2]))  # slots that pad the prompt
             start = slots - layer.keys.shape[-2] + skip - pad
             for rows in (layer.keys, layer.values):

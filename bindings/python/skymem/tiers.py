@@ -1,7 +1,8 @@
 """Stores of your own as tiers: `register_tier("dict", DictStore)` makes "dict:where" a URL.
 
 The library does the rest: batches, deadlines, threads, checksums, names, times to live, codec
-levels ("dict:where?level=8"), statistics. A value that comes back damaged is a miss.
+levels ("dict:where?level=8"), statistics. A value that comes back damaged is removed and raises
+CorruptError once; then it is a miss.
 
 >>> class DictStore:
 ...     def __init__(self, where: str) -> None:
@@ -25,6 +26,7 @@ b'hello'
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -60,6 +62,7 @@ class Store(Protocol):
         """Was it there?"""
 
 
+_registering = threading.Lock()
 _stores: dict[str, tuple[tuple[object, ...], list[Callable[[str], Store]]]] = {}
 
 
@@ -78,12 +81,13 @@ def register_tier(
     lists, counts = (not isinstance(store, type) or hasattr(store, name)
                      for name in ("keys", "usage"))  # fmt: skip
     settings = (threads, lists, counts, volatile, remote)
-    if scheme in _stores and _stores[scheme][0] == settings:
-        _stores[scheme][1][0] = store
-        return
-    latest = [store]
-    _core.register_tier(scheme, lambda where: latest[0](where), *settings)
-    _stores[scheme] = (settings, latest)
+    with _registering:
+        if scheme in _stores and _stores[scheme][0] == settings:
+            _stores[scheme][1][0] = store
+            return
+        latest = [store]
+        _core.register_tier(scheme, lambda where: latest[0](where), *settings)
+        _stores[scheme] = (settings, latest)
 
 
 class FsspecStore:

@@ -12,25 +12,29 @@ too, and never bytes under tokens that they are not of.
 
 from __future__ import annotations
 
+import inspect
 import threading
 import weakref
 from collections.abc import Mapping
 from collections.abc import Sequence as Row
+from contextlib import suppress
 from functools import partial
 from itertools import dropwhile
 from typing import Any, TypeAlias
 
 import torch
 
-from skymem.cache import Cache
-from skymem.errors import BusyError
+from skymem.cache import Cache, Level
+from skymem.errors import BusyError, CorruptError, Error
 from skymem.manager import Lookup, Manager, Profile, Sequence, open_store, read_profile
-from skymem.prompt_cache import PromptCache, Shape, State
+from skymem.prompt_cache import PromptCache, Shape, State, adapters_of
 
 Prompt: TypeAlias = str | Row[str] | Row[int] | torch.Tensor
 """A text, several texts, or tokens: of one prompt [tokens], or of several [prompts, tokens]."""
 
-NOTHING: tuple[Any, list[Sequence]] = (None, [])
+
+# Arguments of a forward pass that are compared with the prompt, or change no state.
+SEEN = {"input_ids", "attention_mask", "position_ids", "cache_position", "labels", "logits_to_keep"}
 
 
 class KVCacheBlock:
@@ -43,7 +47,7 @@ class KVCacheBlock:
 
     def __init__(
         self, model: Any, tokenizer: Any = None, store: Cache | str | Row[str] = "mem:1GiB", *,
-        level: str | float | None = None, calibration: Profile | str | None = None,
+        level: Level | None = None, calibration: Profile | str | None = None,
         block_tokens: int = 32, salt: bytes | None = None,
     ) -> None:  # fmt: skip
         self.model, self.tokenizer, self.block_tokens = model, tokenizer, block_tokens
@@ -54,7 +58,11 @@ class KVCacheBlock:
         self.lookups: list[Lookup] = []  # what the last get_cache found, of each prompt
         self._owner = not isinstance(store, Cache)
         self._local = threading.local()  # the last cache of each thread, until it is stored
-        hook = model.register_forward_pre_hook(partial(feed_cache, self.shape), with_kwargs=True)
+        self._sequences: weakref.WeakKeyDictionary[PromptCache, list[Sequence]]
+        self._sequences = weakref.WeakKeyDictionary()
+        inner = unwrapped(model)
+        feed = partial(feed_cache, self.shape, tuple(inspect.signature(inner.forward).parameters))
+        hook = inner.register_forward_pre_hook(feed, with_kwargs=True)
         self._let_go = weakref.finalize(self, hook.remove)
 
     def __enter__(self) -> KVCacheBlock:
@@ -68,9 +76,14 @@ class KVCacheBlock:
                 raise
 
     def close(self) -> None:
-        """Let go of the model, and close the store if it was opened here."""
+        """Write out what is queued, for at most 10 s, while levels can still be made of it; let go
+        of the model, and close the store if it was opened here."""
         self._let_go()
+        if self.manager is not None and not self.store.closed:
+            with suppress(Error):
+                self.store.flush(10)
         self._local = threading.local()
+        self._sequences.clear()
         self.manager = None
         if self._owner:
             self.store.close()
@@ -103,8 +116,10 @@ class KVCacheBlock:
         prompts = self.tokens(prompt)
         states = [State(self.shape) for _ in prompts]
         sequences = [Sequence(self._manager(), state) for state in states]
-        self.lookups = [s.look(row, timeout) for s, row in zip(sequences, prompts)]
         cache = PromptCache(self.shape, prompts, states)
+        self._sequences[cache] = sequences
+        for sequence, row in zip(sequences, prompts):
+            cache.lookups.append(sequence.look(self.shape.text(row) or row[:1], timeout))
         slots = min(pad + state.count for pad, state in zip(cache.pads, states))
         if slots > max(cache.pads):
             for state, sequence, pad, row in zip(states, sequences, cache.pads, prompts):
@@ -114,29 +129,38 @@ class KVCacheBlock:
             cache.fill(slots, rows)
         for number, state in enumerate(states):
             state.rows, state.cache, state.row = {}, None, number
-        self._local.last = (cache, sequences)
+        self.lookups, self._local.last = cache.lookups, cache
         return cache
 
     @torch.no_grad()
-    def add_blocks(self, prompt: Prompt) -> int:
+    def add_blocks(self, prompt: Prompt, cache: PromptCache | None = None) -> int:
         """Store the whole blocks of a prompt, and of what generate() made of it; how many were new.
 
-        A prompt whose state was not computed with the last get_cache is computed first.
+        cache: of get_cache; without it the last of this thread. A prompt whose state was not
+        computed with that is computed first.
         """
-        prompts = self.tokens(prompt)
-        cache, sequences = getattr(self._local, "last", NOTHING)
-        used = cache is not None and cache.layers[0].is_initialized
-        held = [cache.tokens_of(row) for row in range(len(cache.prompts))] if used else []
-        if len(held) != len(prompts) or any(h[: len(p)] != p for h, p in zip(held, prompts)):
-            return sum(map(self._compute, prompts))
-        self._local.last = NOTHING
-        return self._save(cache, sequences, held)
+        prompts = [self.shape.text(row) for row in self.tokens(prompt)]
+        self._manager()
+        if not is_exact(self.model, self.shape.device):
+            raise ValueError("the model trains, or autocast is on: call model.eval(), without it")
+        last: PromptCache | None = getattr(self._local, "last", None) if cache is None else cache
+        new = None
+        if last is not None and last in self._sequences and last.layers[0].is_initialized:
+            held = [last.tokens_of(row) for row in range(len(last.prompts))]
+            if len(held) == len(prompts) and all(h[: len(p)] == p for h, p in zip(held, prompts)):
+                new = self._save(last, held)
+        return sum(self._compute(row) for row in prompts if row) if new is None else new
 
-    @staticmethod
-    def _save(cache: PromptCache, sequences: list[Sequence], held: list[list[int]]) -> int:
+    def _save(self, cache: PromptCache, held: list[list[int]]) -> int | None:
+        """None: blocks that were restored have left the store, and their rows are not all here."""
+        self._local.last = None
         for state in cache.states:
             state.cache = cache
-        return sum(sequence.save(row)[0] for sequence, row in zip(sequences, held) if row)
+        sequences = self._sequences.pop(cache)
+        try:
+            return sum(one.save(row)[0] for one, row in zip(sequences, held) if row)
+        except CorruptError:
+            return None
 
     def _unpadded(self, rows: list[list[int]]) -> list[list[int]]:
         pad = getattr(self.tokenizer or self.model.config, "pad_token_id", None)
@@ -145,12 +169,10 @@ class KVCacheBlock:
         return [list(dropwhile(lambda token: token == pad, row)) for row in rows]
 
     def _compute(self, row: list[int]) -> int:
-        self.get_cache(row)
-        cache, sequences = self._local.last
+        cache = self.get_cache(row)
         ids = torch.tensor([row[cache.filled :]], device=self.shape.device)
         self.model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
-        self._local.last = NOTHING
-        return self._save(cache, sequences, [cache.tokens_of(0)])
+        return self._save(cache, [cache.tokens_of(0)]) or 0
 
     def _shorten(self, state: State, sequence: Sequence, row: list[int], count: int) -> None:
         """Restore so many tokens: the blocks among them, and compute what is left."""
@@ -167,18 +189,38 @@ class KVCacheBlock:
     def _manager(self) -> Manager:
         if self.manager is None:
             raise ValueError("this KVCacheBlock is closed; make another one")
+        if adapters_of(self.model) != self.shape.adapters:
+            raise ValueError("other adapters act on the model now; make another KVCacheBlock")
         return self.manager
 
 
-def feed_cache(shape: Shape, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def unwrapped(model: Any) -> Any:
+    """The module whose forward pass is run: not torch.compile's, nor PEFT's."""
+    model = getattr(model, "_orig_mod", model)
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def is_exact(model: Any, device: torch.device) -> bool:
+    """Does it compute what it does when it answers? Not with dropout, nor in another type."""
+    return not model.training and not torch.is_autocast_enabled(device.type)
+
+
+def feed_cache(
+    shape: Shape, names: tuple[str, ...], model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     """Before a forward pass: its cache hears of its tokens; those that it holds are left out."""
-    cache = kwargs.get("past_key_values")
+    given = {**dict(zip(names, args)), **kwargs}
+    cache = given.get("past_key_values", given.get("cache"))  # so since Transformers 5.24
     if not isinstance(cache, PromptCache) or cache.shape is not shape:
         return None
-    ids: Any = kwargs.get("input_ids", args[0] if args else None)
-    positions: Any = kwargs.get("position_ids")
+    ids: Any = given.get("input_ids")
+    positions: Any = given.get("position_ids")
     if "input_ids" in kwargs and (held := cache.held_of(ids, positions)):
         ids, positions = ids[:, held:], positions[:, held:]
         kwargs = {**kwargs, "input_ids": ids, "position_ids": positions}
-    cache.feed(ids, kwargs.get("attention_mask"), positions)
+    cache.unsure |= not is_exact(model, shape.device)
+    others = (given[name] for name in given if name not in SEEN)
+    if not shape.media and any(isinstance(x, torch.Tensor) and bool(x.any()) for x in others):
+        cache.unsure = True  # such as token_type_ids, of which no key knows
+    cache.feed(ids, given.get("attention_mask"), positions)
     return args, kwargs

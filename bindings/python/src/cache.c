@@ -47,15 +47,10 @@ static const char **strings_of(PyObject *tuple) {
 static int take_salt(cache_object *cache, PyObject *salt) {
     if (salt == Py_None)
         return 0;
-    char *data;
-    Py_ssize_t bytes;
-    if (PyBytes_AsStringAndSize(salt, &data, &bytes) < 0)
+    uint8_t secret[SKY_SALT_BYTES];
+    if (salt_parse(salt, secret) < 0)
         return -1;
-    if (bytes != SKY_SALT_BYTES) {
-        PyErr_Format(PyExc_ValueError, "salt: %d bytes are wanted, not %zd", SKY_SALT_BYTES, bytes);
-        return -1;
-    }
-    sky_namespace_salt(&cache->names, (const uint8_t *)data);
+    sky_namespace_salt(&cache->names, secret);
     return 0;
 }
 
@@ -144,9 +139,12 @@ static PyObject *cache_closed(PyObject *self, void *unused) {
 
 /* ---- other calls that wait ---- */
 
-static PyObject *cache_flush(PyObject *self, PyObject *seconds) {
+static PyObject *cache_flush(PyObject *self, PyObject *args) {
     cache_object *cache = (cache_object *)self;
+    PyObject *seconds = Py_None;
     sky_time until = SKY_TIME_NEVER;
+    if (!PyArg_ParseTuple(args, "|O", &seconds))
+        return NULL;
     if (seconds != Py_None && time_in(seconds, &until) < 0)
         return NULL;
     uint64_t dropped = 0;
@@ -191,7 +189,7 @@ static PyMethodDef cache_methods[] = {
      "Start a batch, wait, raise what failed."},
     {"read", WITH_WORDS(cache_read), METH_VARARGS | METH_KEYWORDS,
      "A payload as new bytes; None: it is not there."},
-    {"flush", cache_flush, METH_O, "Wait until farther tiers have what was put."},
+    {"flush", cache_flush, METH_VARARGS, "Wait until farther tiers have what was put."},
     {"name_key", cache_name_key, METH_O, "The 32 bytes under which a name is stored."},
     {"close", cache_close, METH_NOARGS, "Write out what is queued and close; twice is fine."},
     {"entries", cache_list, METH_NOARGS, "Every entry of every tier, as tuples."},

@@ -92,6 +92,7 @@ bool cache_is_ours(const cache_object *cache);
 int read_u32(PyObject *object, void *out);
 int key_parse(const cache_object *cache, PyObject *key, sky_item *item);
 int block_key_parse(PyObject *key, const char *what, sky_key *out);
+int salt_parse(PyObject *salt, uint8_t out[SKY_SALT_BYTES]);
 
 /* Tokens of any sequence of whole numbers, for PyMem_Free. NULL with an exception */
 uint32_t *tokens_of(PyObject *object, size_t *count);

@@ -47,6 +47,16 @@ static int namespace_parse(PyObject *bytes, sky_namespace *out) {
     return 0;
 }
 
+int salt_parse(PyObject *salt, uint8_t out[SKY_SALT_BYTES]) {
+    if (!PyBytes_Check(salt) || PyBytes_Size(salt) != SKY_SALT_BYTES) {
+        PyErr_Format(PyBytes_Check(salt) ? PyExc_ValueError : PyExc_TypeError,
+                     "salt: %d secret bytes are wanted", SKY_SALT_BYTES);
+        return -1;
+    }
+    memcpy(out, PyBytes_AsString(salt), SKY_SALT_BYTES);
+    return 0;
+}
+
 int read_u32(PyObject *object, void *out) {
     PyObject *index = PyNumber_Index(object);
     unsigned long value = index ? PyLong_AsUnsignedLong(index) : 0;
@@ -147,11 +157,11 @@ static PyObject *salted(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *space, *salt;
     sky_namespace ns;
-    sky_key bytes;
+    uint8_t secret[SKY_SALT_BYTES];
     if (!PyArg_ParseTuple(args, "OO", &space, &salt) || namespace_parse(space, &ns) < 0 ||
-        block_key_parse(salt, "salt", &bytes) < 0)
+        salt_parse(salt, secret) < 0)
         return NULL;
-    sky_namespace_salt(&ns, bytes.bytes);
+    sky_namespace_salt(&ns, secret);
     return PyBytes_FromStringAndSize((char *)ns.bytes, sizeof ns.bytes);
 }
 

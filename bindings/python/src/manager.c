@@ -265,10 +265,8 @@ static PyObject *manager_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
                                      read_u32, &options.block_tokens, &drop, &salt, &profile))
         return NULL;
     options.drop = drop;
-    sky_key secret = {{0}};
-    if (salt != Py_None && block_key_parse(salt, "salt", &secret) < 0)
+    if (salt != Py_None && salt_parse(salt, options.salt) < 0)
         return NULL;
-    memcpy(options.salt, secret.bytes, sizeof options.salt);
     if (profile != Py_None && !(options.profile = profile_of(profile)))
         return NULL;
     manager_object *m = (manager_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);

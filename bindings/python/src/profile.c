@@ -137,10 +137,12 @@ static PyObject *profile_make(PyObject *module, PyObject *args) {
 
 /* ---- setters ---- */
 
+/* Asked last, as other threads run while an array is opened. */
 static bool profile_free(const profile_object *p) {
-    if (p->busy)
+    bool busy = p->busy; /* which may change while the exception is made */
+    if (busy)
         raise_status(SKY_E_BUSY, "another thread fits this profile");
-    return !p->busy;
+    return !busy;
 }
 
 /* f32 numbers without gaps, `count` of them; 0: any number */
@@ -180,13 +182,16 @@ static PyObject *set_mean(PyObject *self, PyObject *args) {
     size_t heads, dim;
     PyObject *object;
     view mean;
-    if (!PyArg_ParseTuple(args, "O&iO", read_u32, &layer, &kv, &object) || !profile_free(p) ||
+    if (!PyArg_ParseTuple(args, "O&iO", read_u32, &layer, &kv, &object) ||
         stream_size(p, layer, kv, &heads, &dim) < 0 ||
         floats_of(object, heads * dim, "mean", &mean) < 0)
         return NULL;
-    sky_status status = sky_profile_set_mean(p->handle, layer, (sky_kv)kv, (float *)mean.data);
+    bool is_free = profile_free(p);
+    sky_status status = SKY_OK;
+    if (is_free)
+        status = sky_profile_set_mean(p->handle, layer, (sky_kv)kv, (float *)mean.data);
     view_release(&mean);
-    return said(status, "set_mean");
+    return is_free ? said(status, "set_mean") : NULL;
 }
 
 static PyObject *set_pairs(PyObject *self, PyObject *args) {
@@ -196,13 +201,16 @@ static PyObject *set_pairs(PyObject *self, PyObject *args) {
     size_t heads, dim;
     PyObject *object;
     view g;
-    if (!PyArg_ParseTuple(args, "O&iO", read_u32, &layer, &kv, &object) || !profile_free(p) ||
+    if (!PyArg_ParseTuple(args, "O&iO", read_u32, &layer, &kv, &object) ||
         stream_size(p, layer, kv, &heads, &dim) < 0 ||
         floats_of(object, heads * (dim / 2) * 4, "pairs", &g) < 0)
         return NULL;
-    sky_status status = sky_profile_set_pairs(p->handle, layer, (sky_kv)kv, (float *)g.data);
+    bool is_free = profile_free(p);
+    sky_status status = SKY_OK;
+    if (is_free)
+        status = sky_profile_set_pairs(p->handle, layer, (sky_kv)kv, (float *)g.data);
     view_release(&g);
-    return said(status, "set_pairs");
+    return is_free ? said(status, "set_pairs") : NULL;
 }
 
 static PyObject *set_klt(PyObject *self, PyObject *args) {
@@ -213,18 +221,21 @@ static PyObject *set_klt(PyObject *self, PyObject *args) {
     PyObject *first, *second;
     view f, g;
     if (!PyArg_ParseTuple(args, "O&iOO", read_u32, &layer, &kv, &first, &second) ||
-        !profile_free(p) || stream_size(p, layer, kv, &heads, &dim) < 0 ||
+        stream_size(p, layer, kv, &heads, &dim) < 0 ||
         floats_of(first, heads * dim * dim, "f", &f) < 0)
         return NULL;
     if (floats_of(second, heads * dim * dim, "g", &g) < 0) {
         view_release(&f);
         return NULL;
     }
-    sky_status status = sky_profile_set_klt(p->handle, layer, (sky_kv)kv, (float *)f.data,
-                                            (float *)g.data);
+    bool is_free = profile_free(p);
+    sky_status status = SKY_OK;
+    if (is_free)
+        status = sky_profile_set_klt(p->handle, layer, (sky_kv)kv, (float *)f.data,
+                                     (float *)g.data);
     view_release(&f);
     view_release(&g);
-    return said(status, "set_klt");
+    return is_free ? said(status, "set_klt") : NULL;
 }
 
 static PyObject *set_step(PyObject *self, PyObject *args) {
@@ -249,13 +260,14 @@ static PyObject *fit(PyObject *self, PyObject *args) {
     view rows;
     if (!PyArg_ParseTuple(args, "O&iOO&", read_u32, &layer, &kv, &object, read_u32,
                           &block_tokens) ||
-        !profile_free(p) || stream_size(p, layer, kv, &heads, &dim) < 0 ||
-        floats_of(object, 0, "rows", &rows) < 0)
+        stream_size(p, layer, kv, &heads, &dim) < 0 || floats_of(object, 0, "rows", &rows) < 0)
         return NULL;
     size_t tokens = rows.bytes / (heads * dim * 4);
-    if (rows.bytes % (heads * dim * 4) || tokens > UINT32_MAX) {
-        view_release(&rows);
+    bool whole = rows.bytes % (heads * dim * 4) == 0 && tokens <= UINT32_MAX;
+    if (!whole)
         PyErr_Format(PyExc_ValueError, "rows: [tokens, %zu, %zu] are wanted", heads, dim);
+    if (!whole || !profile_free(p)) {
+        view_release(&rows);
         return NULL;
     }
     sky_status status;

@@ -173,6 +173,28 @@ def test_a_scheme_again() -> None:
     assert made == [0, 1]
 
 
+def test_a_scheme_from_many_threads() -> None:
+    wrong = []
+
+    def register(start: threading.Barrier) -> None:
+        start.wait()
+        try:
+            register_tier("race", Plain)
+        except skymem.Error as error:
+            wrong.append(error)
+
+    class Plain(DictStore):
+        pass
+
+    start = threading.Barrier(8)
+    threads = [threading.Thread(target=register, args=(start,)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
 def test_no_pins() -> None:
     with skymem.Cache(["mem:16MiB", "dict:x"]) as cache:
         cache.put("a", b"hello", tiers=[1])

@@ -315,6 +315,188 @@ def test_levels(level: str, tmp_path: Path) -> None:
         assert near < {"lossless": 1e-9, "8": 0.02, "4": 0.5}[level]
 
 
+def test_two_requests_at_once_keep_their_own_caches() -> None:
+    model = make("qwen2")
+    rows = [tokens(100, 1), tokens(100, 2)]
+    with KVCacheBlock(model, store="mem:64MiB", block_tokens=16) as kvc:
+        caches = [kvc.get_cache(row) for row in rows]
+        for row, cache in zip(rows, caches):
+            generate(model, [row], cache, max_new_tokens=40)
+        for row, cache in zip(rows, caches):
+            assert kvc.add_blocks(row, cache) == 8 and cache.lookups[0].verdict == "miss"
+        assert kvc.add_blocks(rows[0], caches[0]) == 0  # it is computed again, and is there
+
+
+class Scaled(torch.nn.Module):
+    """What a layer of PEFT tells of itself."""
+
+    def __init__(self, inner: torch.nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+        self.active_adapters, self.scaling = ["a"], {"a": 1.0}
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.inner(x) * self.scaling[self.active_adapters[0]]
+
+
+def test_an_adapter_is_in_the_key() -> None:
+    model, row = make("llama"), tokens(100)
+    layer = Scaled(model.model.layers[0].self_attn.k_proj)
+    model.model.layers[0].self_attn.k_proj = layer
+    with skymem.Cache("mem:64MiB") as cache:
+        with KVCacheBlock(model, store=cache, block_tokens=16) as kvc:
+            assert kvc.add_blocks(row) == 6 and kvc.get_cache(row).filled == 96
+            layer.scaling["a"] = 2.0
+            with pytest.raises(ValueError, match="other adapters act on the model now"):
+                kvc.get_cache(row)
+        with KVCacheBlock(model, store=cache, block_tokens=16) as kvc:
+            assert kvc.get_cache(row).filled == 0
+
+
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_wrapped_models(wrapped: bool) -> None:
+    row, model, calls = tokens(100), make("llama"), []
+    outer = torch.compile(model, backend="eager") if wrapped else model
+    with KVCacheBlock(outer, store="mem:64MiB", block_tokens=16) as kvc:
+        out = generate(outer, [row], kvc.get_cache(row), max_new_tokens=40)
+        hook = model.register_forward_pre_hook(lambda *_: calls.append(1))
+        assert kvc.add_blocks(row) == 8 and not calls
+        hook.remove()
+        assert torch.equal(generate(outer, [row], kvc.get_cache(row), max_new_tokens=40), out)
+
+
+def test_models_that_no_key_can_name() -> None:
+    packed = torch.ao.quantization.quantize_dynamic(
+        make("llama"), {torch.nn.Linear}, dtype=torch.qint8
+    )
+    with pytest.raises(skymem.UnsupportedError, match="is packed"):
+        KVCacheBlock(packed)
+    with pytest.raises(skymem.UnsupportedError, match="is not in memory"):
+        KVCacheBlock(make("llama").to("meta"))
+    rope = {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 10000.0}
+    with pytest.raises(skymem.UnsupportedError, match="by the length of the whole prompt"):
+        KVCacheBlock(make("llama", rope_parameters=rope))
+    model = make("llama")
+    with KVCacheBlock(model, store="mem:64MiB", block_tokens=16) as kvc:
+        model.to(torch.bfloat16)
+        with pytest.raises(skymem.UnsupportedError, match="make another KVCacheBlock"):
+            kvc.add_blocks(tokens(100))
+
+
+def test_keys_and_values_of_unlike_length() -> None:
+    config = transformers.DeepseekV3Config(**{
+        **SMALL, "num_hidden_layers": 2, "moe_intermediate_size": 16, "n_routed_experts": 2,
+        "num_experts_per_tok": 1, "kv_lora_rank": 16, "q_lora_rank": 16, "qk_nope_head_dim": 16,
+        "qk_rope_head_dim": 8, "v_head_dim": 16, "n_group": 1, "topk_group": 1,
+        "first_k_dense_replace": 1, "num_key_value_heads": 4,
+    })  # fmt: skip
+    torch.manual_seed(1)
+    model, row = transformers.DeepseekV3ForCausalLM(config).eval(), tokens(100)
+    with KVCacheBlock(model, store="mem:64MiB", block_tokens=16) as kvc:
+        assert kvc.add_blocks(row) == 6
+        cache, own = kvc.get_cache(row), own_cache(model, row[:96])
+        assert cache.filled == 96 and cache.layers[0].keys.shape != cache.layers[0].values.shape
+        difference = last_logits(model, row, cache) - last_logits(model, row, own)
+        assert difference.abs().max() < 1e-5
+
+
+def test_images_end_what_is_kept() -> None:
+    model = make("llama")
+    model.config.image_token_id = 100
+    row = [t if t != 100 else 3 for t in tokens(50)] + [100] * 4 + tokens(46, 2)
+    with KVCacheBlock(model, store="mem:64MiB", block_tokens=16) as kvc:
+        out = generate(model, [row], kvc.get_cache(row), max_new_tokens=20)
+        assert kvc.add_blocks(row) == 3
+        assert kvc.get_cache(row).filled == 48
+        assert torch.equal(generate(model, [row], kvc.get_cache(row), max_new_tokens=20), out)
+        assert kvc.add_blocks(row[50:]) == 0 and kvc.get_cache(row[50:]).filled == 0
+
+
+def test_padding_of_one_prompt_is_refused_where_the_answer_would_be_wrong() -> None:
+    model, row = make("llama"), tokens(100)
+    padded = [0] * 28 + row
+    ids = torch.tensor([padded])
+    mask = torch.tensor([[0] * 28 + [1] * 100])
+    with KVCacheBlock(model, store="mem:64MiB", block_tokens=16) as kvc:
+        kvc.add_blocks(padded)
+        with pytest.raises(ValueError, match="without padding"):
+            model.generate(input_ids=ids, attention_mask=mask, do_sample=False, max_new_tokens=2,
+                           past_key_values=kvc.get_cache(padded))  # fmt: skip
+
+
+def test_a_level_is_applied_to_all_that_is_closed_at_once(tmp_path: Path) -> None:
+    model, row, url = make("gemma3"), tokens(300), f"disk:{tmp_path}/store"
+    with KVCacheBlock(model, store=["mem:64MiB", url], level=4, block_tokens=16) as kvc:
+        kvc.add_blocks(row)
+    with skymem.Cache(url) as cache:
+        assert [entry.level for entry in cache.list()] == ["4"] * 18
+
+
+def test_what_was_restored_may_leave_the_store() -> None:
+    model, row = make("gemma3"), tokens(150)
+    with KVCacheBlock(model, store="mem:64MiB", block_tokens=16) as kvc:
+        kvc.add_blocks(row)
+        generate(model, [row], kvc.get_cache(row))
+        for entry in kvc.store.list():
+            kvc.store.remove(entry.key)
+        assert kvc.add_blocks(row) == 9  # computed anew
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "how", ["mask", "positions", "beams", "copy", "dropout", "autocast", "types"]
+)
+def test_what_no_key_tells_is_not_stored(how: str) -> None:
+    model = make("llama", attention_dropout=0.5)
+    if how == "types":
+        model = transformers.GPT2LMHeadModel(transformers.GPT2Config(
+            vocab_size=128, n_embd=32, n_layer=2, n_head=4, bos_token_id=1, eos_token_id=None
+        )).eval()  # fmt: skip
+    ids, other = torch.tensor([tokens(100)]), torch.tensor([tokens(100, 9)])
+    with KVCacheBlock(model, store="mem:64MiB", block_tokens=16) as kvc:
+        cache = kvc.get_cache(ids)
+        if how == "mask":  # by place, not by name
+            mask = torch.ones_like(ids)
+            mask[:, 50:60] = 0
+            model(ids, mask, past_key_values=cache)
+        elif how == "positions":
+            model(ids, None, torch.arange(100)[None] * 2, past_key_values=cache)
+        elif how == "beams":
+            model(input_ids=torch.cat([ids, other]), past_key_values=cache)
+            cache.reorder_cache(torch.tensor([1, 0]))
+        elif how == "copy":
+            model(input_ids=ids, past_key_values=cache)
+            shallow = copy.copy(cache)
+            shallow.crop(-60)
+            model(input_ids=other[:, :60], past_key_values=shallow)
+        elif how == "dropout":
+            model.train()
+            model(input_ids=ids, past_key_values=cache)
+            with pytest.raises(ValueError, match="model.eval"):
+                kvc.add_blocks(ids)
+            model.eval()
+        elif how == "autocast":
+            with torch.autocast("cpu", torch.bfloat16):
+                model(input_ids=ids, past_key_values=cache)
+        else:
+            model(input_ids=ids, token_type_ids=torch.full_like(ids, 77), past_key_values=cache)
+        assert cache.tokens_of(0) == [] and kvc.add_blocks(ids) == 6
+        restored, own = kvc.get_cache(ids), own_cache(model, ids[0, :96].tolist())
+        assert restored.filled == 96
+        for a, b in zip(restored.layers, own.layers):
+            assert torch.allclose(a.keys, b.keys, atol=1e-5)
+
+
+def test_a_deep_copy_is_used_as_its_original() -> None:
+    model, row = make("llama"), tokens(100)
+    greedy = generate(model, [row], max_new_tokens=12)
+    with KVCacheBlock(model, store="mem:64MiB", block_tokens=16) as kvc:
+        kvc.add_blocks(row)
+        cache = copy.deepcopy(kvc.get_cache(row))
+        out = generate(model, [row], cache, max_new_tokens=12, prompt_lookup_num_tokens=3)
+        assert torch.equal(out, greedy)
+
+
 def test_another_model_never_hits(tmp_path: Path) -> None:
     row = tokens(100)
     models = [make("llama"), make("llama", seed=2), make("llama", num_hidden_layers=3),
