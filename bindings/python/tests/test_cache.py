@@ -219,7 +219,7 @@ def test_a_lease_shows_what_memory_keeps(cache: skymem.Cache) -> None:
 def test_a_salt_makes_other_names() -> None:
     with skymem.Cache("mem:16MiB") as one, skymem.Cache("mem:16MiB", salt=b"s" * 32) as two:
         assert one.name_key("a") != two.name_key("a")
-    with pytest.raises(ValueError, match="32 bytes are wanted, not 3"):
+    with pytest.raises(ValueError, match="salt: 32 secret bytes are wanted"):
         skymem.Cache("mem:16MiB", salt=b"abc")
 
 
