@@ -22,12 +22,12 @@ static uint64_t evictions(const cli_store *store, size_t tier) {
 
 /* One tier alone, so that each tells how it went. */
 static sky_status put_item(const cli_store *store, size_t tier, const cli_key *key,
-                           const cli_blob *value, uint32_t ttl_s, uint64_t *version) {
+                           const cli_blob *value, sky_call call, uint64_t *version) {
     sky_span span = {value->data, value->bytes};
     sky_item item = cli_key_item(key);
     item.spans = &span;
     item.span_count = 1;
-    const sky_call call = {.durable = true, .ttl_s = ttl_s, .tiers = 1u << tier};
+    call.tiers = 1u << tier;
     sky_status status = cli_one(store, SKY_OP_PUT, &item, &call);
     *version = item.version ? item.version : *version;
     return status;
@@ -85,10 +85,13 @@ static int put_all(cli *c, cli_store *store, const cli_key *key, const cli_blob 
     *out = (placed){.chunks = 1};
     store->put_bytes = value->bytes;
     store->put_ends = cli_count(c, "ttl") > 0;
+    const sky_call call = {.durable = true,
+                           .ttl_s = (uint32_t)cli_count(c, "ttl"),
+                           .evict = (uint8_t)cli_find(c, "evict")->whole};
     for (size_t i = 0; i < store->tier_count; i++) {
         sky_status *status = &out->tiers[i];
         uint64_t before = evictions(store, i);
-        *status = put_item(store, i, key, value, (uint32_t)cli_count(c, "ttl"), &out->version);
+        *status = put_item(store, i, key, value, call, &out->version);
         out->evicted[i] = evictions(store, i) - before;
         if (*status == SKY_OK && cli_store_is(store, i, SKY_TIER_SKY))
             *status = read_back(c, store, key, i, value->bytes, &out->chunks);
@@ -205,6 +208,14 @@ const cli_verb cli_verb_put = {
              .max = UINT32_MAX,
              .help = "forget the value after this time; 0: as the tier says",
              .detail = "Real satellites (sky+udp) keep no such time, so they refuse the value."},
+            {.name = "evict",
+             .kind = CLI_CHOICE,
+             .value = "normal|soon|last",
+             .fallback = "normal",
+             .help = "when memory, such as a skymemd's, needs room: soon leaves first, last after "
+                     "all others",
+             .detail = "The values of class last leave after all others as long as they take no "
+                       "more than half of that memory. Disks and satellites know no classes."},
             CLI_OPTION_IF_VERSION,
             CLI_OPTION_AS,
             {.name = NULL},
@@ -216,6 +227,8 @@ const cli_verb cli_verb_put = {
             {"echo hello | skymem put greeting", "standard input, in the default tiers"},
             {"skymem put weights/7 layer7.bin --store disk:/mnt/cache?max=100GiB",
              "a file, in one folder"},
+            {"skymem put scratch draft.bin --evict soon --store shm:/run/skymemd.sock",
+             "what a daemon's memory may forget first"},
             {"skymem put --as hex 00ff value.bin", "a key of any bytes"},
             {NULL, NULL},
         },

@@ -161,6 +161,9 @@ typedef struct {
     bool drop;            /* put of a block: go without a tier whose queue is full; see above */
     bool no_touch;        /* get: read without a trace: it is no use for the order of eviction, and
                              nothing is promoted. mem and disk keep to it; others count a use */
+    uint8_t evict;        /* put: SKY_EVICT_NORMAL, _SOON or _LAST. mem keeps to it, of this process
+                             or of a host; other tiers know no classes. A block is of no lower class
+                             than those behind it. A copy that comes nearer later is normal */
     uint32_t tiers; /* bit i: tier i may take part; 0: all. Bits of no tier say nothing. What is
                              promised of a key holds among the tiers that take part in all of its
                              operations: a value put to some tiers alone is older or newer there
@@ -186,7 +189,7 @@ typedef struct sky_cache sky_cache;
 
 /* Open a hierarchy, nearest tier first.
  *   mem:SIZE[?shared=yes|no]          process memory; shared: as skymemd shows it to others
- *   shm:SOCKET[?user=NAME&pool=NAME&tier=N]
+ *   shm:SOCKET[?user=NAME&pool=NAME&tier=N&evict=normal|soon|last]
  *                                     the store of a host (skymem/host.h), for all processes
  *   skymem://HOST:PORT?key=FILE       the store of another host (skymem/peer.h); or ?plain=yes
  *   skymem://?peers=FILE              those of several hosts, a line each (docs/formats/peer.md)
@@ -195,7 +198,8 @@ typedef struct sky_cache sky_cache;
  *   sky:SCENARIO.yaml[?scale=X&seed=N]  a constellation in this process, delayed in real time
  *   sky+udp:SCENARIO.yaml             real satellites, addresses in the file
  * shm:auto is the host of this user: the first that opens it starts skymemd. pool: stores of their
- * own that the host's configuration names, whose sizes are the pool's quota. tier: of the host's
+ * own that the host's configuration names, whose sizes are the pool's quota. evict: the class of
+ * puts whose sky_call.evict is SKY_EVICT_NORMAL. tier: of the host's
  * own tiers that one alone, its nearest is 0; a get or lease brings payloads to that all the same.
  * Payloads put under shm: stay when this process ends. If the host ends, operations under way end
  * with SKY_E_IO; later operations connect again. Leased payloads stay readable.
@@ -279,7 +283,8 @@ SKY_API void sky_cache_codec_set(sky_cache *cache, const sky_block_codec *codec)
  * GET and by HAS of a single key where memory does not answer: `mem` goes on with what it has, and
  * a HAS of many, and sky_cache_prefix, may be answered from what a disk's index remembers.
  * Errors: SKY_E_PARAM (NULL, no items or more than SKY_BATCH_ITEMS_MAX, an unknown op, no tier that
- *         takes part, a level that is none, spans or a name NULL with a count, a named put with a
+ *         takes part, a level or class that is none, spans or a name
+ *         NULL with a count, a named put with a
  *         parent, event_fd, if_version of another op or of a put without a name),
  *         SKY_E_UNSUPPORTED (if_version, and not one tier takes part that has
  *         SKY_TIER_VERSIONS), SKY_E_BUSY (SKY_BATCHES_MAX batches

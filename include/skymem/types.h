@@ -70,6 +70,14 @@ typedef struct {
 } sky_range;
 #define SKY_ALL UINT64_MAX
 
+/* Eviction classes: which entries leave memory first when room is needed. Within a class the least
+ * recently used leaves first. */
+#define SKY_EVICT_NORMAL 0
+#define SKY_EVICT_SOON   1 /* before all others: what is not likely to be asked for again */
+#define SKY_EVICT_LAST                                                                             \
+    2 /* after all others, as far as these take no more than half of the tier:
+                              beyond that those used longest ago are normal. A shared document */
+
 #ifdef __cplusplus
 }
 #endif

@@ -6,7 +6,11 @@
  *   sieve        one queue; a hand goes from its end to its front and spares what was hit since
  *   s3-fifo      a small queue for new blocks, a main one for those hit in it or remembered, and a
  *                list of those that left the small one without a hit
- *   gdsf         the least of (age at its last use + hits x cost of computing it again) */
+ *   gdsf         the least of (age at its last use + hits x cost of computing it again)
+ *   lru, X       lru with eviction classes as src/index has them, where who puts a block says:
+ *     last often   those asked for five times or more in the trace are last
+ *     soon once    those asked for once are soon
+ *     last front   the first four of each prompt are last: a guess, without looking ahead */
 #include "bench.h"
 
 #include <stdlib.h>
@@ -15,14 +19,17 @@
 #define BLOCKS_MAX      10000000
 #define TRACE_BYTES_MAX (256u << 20)
 #define NONE            UINT32_MAX
-#define S3_FREQUENT     3    /* hits that are counted */
-#define S3_SMALL_PART   10   /* the small queue's part of the room */
+#define S3_FREQUENT     3  /* hits that are counted */
+#define S3_SMALL_PART   10 /* the small queue's part of the room */
+#define OFTEN           5
+#define FRONT           4
 #define EQUAL_COST_AT   64.0 /* the block whose attention costs as much as all else of it */
 
 typedef struct {
     uint32_t *blocks; /* of all requests, one after the other */
     size_t *starts;   /* of each, and the end */
     size_t request_count;
+    uint32_t *uses;     /* [block_end]: how often a block is asked for */
     uint32_t block_end; /* numbers are below */
 } service;
 
@@ -31,6 +38,7 @@ typedef struct {
 static void service_free(service *s) {
     free(s->blocks);
     free(s->starts);
+    free(s->uses);
 }
 
 static int read_request(const cli *c, const char *path, const char *line, size_t bytes, service *s,
@@ -93,12 +101,13 @@ typedef struct {
     uint32_t front, back, count;
 } queue;
 
-enum { NOWHERE, FIRST, SECOND, GHOST, QUEUES }; /* FIRST: the only one, or the small one */
+enum { NOWHERE, FIRST, SECOND, THIRD, GHOST, QUEUES }; /* FIRST: the only one, or the small one */
 
 typedef struct {
     uint32_t room;
     queue queues[QUEUES];
     uint32_t hand; /* sieve */
+    int class;     /* classes: FIRST is soon, SECOND normal, THIRD last; of the block that is put */
     uint32_t *before, *after;
     uint8_t *where, *hits;
     double age; /* gdsf: of what was evicted last */
@@ -158,7 +167,7 @@ static void take(store *s, uint32_t b) {
 }
 
 static bool is_there(const store *s, uint32_t b) {
-    return s->where[b] == FIRST || s->where[b] == SECOND;
+    return s->where[b] >= FIRST && s->where[b] <= THIRD;
 }
 
 /* ---- policies ---- */
@@ -280,18 +289,60 @@ static void gdsf_put(store *s, uint32_t b, double cost) {
         heap_swap(s, i, (i - 1) / 2);
 }
 
+static void class_hit(store *s, uint32_t b, double cost) {
+    (void)cost;
+    int class = s->where[b];
+    take(s, b);
+    push(s, class, b);
+}
+
+static void class_put(store *s, uint32_t b, double cost) {
+    (void)cost;
+    int lowest = FIRST;
+    while (s->queues[lowest].count == 0 && lowest < THIRD)
+        lowest++;
+    if (s->queues[FIRST].count + s->queues[SECOND].count + s->queues[THIRD].count >= s->room)
+        take(s, s->queues[lowest].back);
+    push(s, s->class, b);
+    while (s->queues[THIRD].count > s->room / 2) {
+        uint32_t oldest = s->queues[THIRD].back;
+        take(s, oldest);
+        push(s, SECOND, oldest);
+    }
+}
+
+/* Classes of the ith block of a prompt. */
+static int last_often(const service *s, uint32_t block, size_t i) {
+    (void)i;
+    return s->uses[block] >= OFTEN ? THIRD : SECOND;
+}
+
+static int soon_once(const service *s, uint32_t block, size_t i) {
+    (void)i;
+    return s->uses[block] == 1 ? FIRST : SECOND;
+}
+
+static int last_front(const service *s, uint32_t block, size_t i) {
+    (void)s, (void)block;
+    return i < FRONT ? THIRD : SECOND;
+}
+
 typedef struct {
     const char *name;
     void (*hit)(store *s, uint32_t block, double cost);
     void (*put)(store *s, uint32_t block, double cost);
+    int (*class)(const service *s, uint32_t block, size_t i); /* NULL: none */
 } policy;
 
 /* The first is what the others are compared with, and what the cache does. */
-static const policy policies[] = {{"lru", lru_hit, fifo_put},
-                                  {"fifo", fifo_hit, fifo_put},
-                                  {"sieve", sieve_hit, sieve_put},
-                                  {"s3-fifo", s3_hit, s3_put},
-                                  {"gdsf", gdsf_hit, gdsf_put}};
+static const policy policies[] = {{"lru", lru_hit, fifo_put, NULL},
+                                  {"fifo", fifo_hit, fifo_put, NULL},
+                                  {"sieve", sieve_hit, sieve_put, NULL},
+                                  {"s3-fifo", s3_hit, s3_put, NULL},
+                                  {"gdsf", gdsf_hit, gdsf_put, NULL},
+                                  {"lru, last often", class_hit, class_put, last_often},
+                                  {"lru, soon once", class_hit, class_put, soon_once},
+                                  {"lru, last front", class_hit, class_put, last_front}};
 #define POLICIES (sizeof policies / sizeof *policies)
 
 /* ---- runs ---- */
@@ -319,6 +370,7 @@ static bool run_policy(const service *s, const policy *p, uint32_t room, outcome
         all += (double)count;
         for (size_t i = count; i-- > 0;) {
             cost += cost_of(i);
+            st.class = p->class ? p->class(s, blocks[i], i) : FIRST;
             (is_there(&st, blocks[i]) ? p->hit : p->put)(&st, blocks[i], cost_of(i));
         }
     }
@@ -345,6 +397,13 @@ static int compare(bench *b, const service *s, uint32_t per_cent) {
     return code;
 }
 
+static int count_uses(const cli *c, service *s) {
+    s->uses = calloc(s->block_end, sizeof *s->uses);
+    for (size_t i = 0; s->uses && i < s->starts[s->request_count]; i++)
+        s->uses[s->blocks[i]]++;
+    return s->uses ? CLI_OK : cli_failed(c, "out of memory");
+}
+
 int bench_policies(bench *b) {
     static const uint32_t rooms[] = {1, 3, 10, 30}; /* per cent of the trace's blocks */
     const char *path = cli_text(b->c, "trace");
@@ -354,6 +413,8 @@ int bench_policies(bench *b) {
     int code = service_read(b->c, path, &s);
     if (code == CLI_OK && s.starts[s.request_count] == 0)
         code = cli_failed(b->c, "%s: no blocks are asked for", path);
+    if (code == CLI_OK)
+        code = count_uses(b->c, &s);
     for (size_t i = 0; i < sizeof rooms / sizeof *rooms && code == CLI_OK; i++)
         code = compare(b, &s, rooms[i]);
     service_free(&s);

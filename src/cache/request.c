@@ -38,7 +38,8 @@ static sky_status check_call(const sky_cache *c, sky_op op, const sky_item *item
     if (!items || item_count < 1 || item_count > SKY_BATCH_ITEMS_MAX || op < SKY_OP_HAS ||
         op > SKY_OP_EXPECT || takes_no_tier(c, call))
         return SKY_E_PARAM;
-    if (call->coding > SKY_CODINGS_MAX || call->wanted > SKY_CODINGS_MAX)
+    if (call->coding > SKY_CODINGS_MAX || call->wanted > SKY_CODINGS_MAX ||
+        call->evict > SKY_EVICT_LAST)
         return SKY_E_PARAM;
     for (size_t i = 0; i < item_count; i++)
         if (!is_sound(op, &items[i]))

@@ -49,12 +49,13 @@ static sky_status payload_create(const sky_item *item, const sky_call *call, uin
     sky__payload *p = malloc(sizeof *p + name_bytes + copied_bytes);
     if (!p)
         return SKY_E_NOMEM;
-    *p = (sky__payload){.refs = 1,
-                        .key = item->key,
-                        .parent = item->parent,
-                        .call = {.ttl_s = call->ttl_s, .coding = call->coding},
-                        .name = name_bytes ? (const char *)p->tail : NULL,
-                        .name_bytes = name_bytes};
+    *p = (sky__payload){
+        .refs = 1,
+        .key = item->key,
+        .parent = item->parent,
+        .call = {.ttl_s = call->ttl_s, .coding = call->coding, .evict = call->evict},
+        .name = name_bytes ? (const char *)p->tail : NULL,
+        .name_bytes = name_bytes};
     if (name_bytes)
         memcpy(p->tail, item->name, name_bytes);
     *out = p;

@@ -15,7 +15,8 @@
 typedef struct sky__payload sky__payload;
 
 /* Hold what the nearest tier, which leases, has under the item's key; or copy the item's spans into
- * private memory. item: key, parent, name, and the spans for a copy; call: ttl_s, coding.
+ * private memory. item: key, parent, name, and the spans for a copy; call: ttl_s, coding,
+ * evict.
  * Owner:  one reference, dropped with sky__payload_drop
  * Errors: SKY_MISS (evicted at once), SKY_E_FULL (no room), SKY_E_PARAM, SKY_E_NOMEM
  * Without the mutex. */

@@ -1,24 +1,27 @@
 /* The block index: a hash table for lookup, a tree for removal, a list for eviction, over one slab.
  *
- *   slots[1.2 n]          hot[n + 1], 32 B           cold[n], 27 B
+ *   slots[1.2 n]          hot[n + 3], 32 B           cold[n], 27 B
  *   ┌─────────┐           ┌──────────────────┐       ┌──────────────────┐
  *   │tag│b + 1│──────────►│ key (16 of 32 B) │       │ siblings (a ring)│
  *   ├─────────┤  linear   │ newer, older     │       │ payload, chunks  │
  *   │    0    │  probing  │ parent, child    │       │ set, centre …    │
  *   └─────────┘           └──────────────────┘       └──────────────────┘
- *     4.8 B a block         + hot[n], the ring's end   32 + 27 + 4.8 < 64 B a block
+ *     4.8 B a block         + ends of the rings        32 + 27 + 4.8 < 64 B a block
  *
  * Surprises:
- *  - A use of a block is a use of all its ancestors, so in the use ring a parent always stands
- *    before its children, and the victim is found at the far end without looking at the tree.
+ *  - There is a ring of use for each class, soon, normal and last; the lowest that is not empty
+ *    has the victim.
+ *  - A use of a block is a use of all its ancestors, and these are of no lower class. So in a ring
+ *    a parent always stands before its children, and the victim is found at the far end without
+ *    looking at the tree.
  *  - A use would cost its depth. `run` makes the common order cheap: it is the deepest block of a
- *    root-to-block path that fills the near end of the ring, and a child of it is placed right
+ *    root-to-block path that fills the near ends of the rings, and a child of it is placed right
  *    behind it in one step. So inserting or touching a prompt from its first block on costs O(1) a
  *    block.
  *  - Pinned blocks and ancestors of only pinned ones drift to the far end. The victim search takes
  *    them out of the ring ("parked": a ring of itself) the first time it meets them; unpinning is a
  *    use and brings them back with their ancestors. So each is met once a pin, however many there
- *    are. A parked block never has a child in the ring.
+ *    are. A parked block is pinned, or has a parked child.
  *  - Removing a pinned block is a use of its parent, for the same reason.
  *  - The hash is not secret. Block keys are hashes keyed by the namespace, so whoever does not know
  *    it cannot aim at a slot; whoever does can only slow down the cache that they may write to. */
@@ -32,6 +35,8 @@
 #define PINS_MAX         255u
 #define SET_MS_MAX       (((int64_t)1 << 48) - 1)
 #define CODING_MAX       15u
+
+enum { SOON, NORMAL, LAST, RINGS }; /* ranks: which leaves first */
 
 typedef struct {
     uint64_t key[2];
@@ -52,12 +57,13 @@ typedef struct __attribute__((packed)) {
     uint16_t set_ms[3]; /* 48 bits, low part first */
     uint8_t coding : 4;
     uint8_t in_use : 1;
+    uint8_t rank : 2;
 } cold_block;
 
 _Static_assert(sizeof(hot_block) == 32 && sizeof(cold_block) == 27, "64 bytes a block hold");
 
 struct sky_index {
-    hot_block *hot; /* [blocks_max + 1] */
+    hot_block *hot; /* [blocks_max + RINGS] */
     cold_block *cold;
     uint32_t *slots; /* 0: empty; else tag above, block + 1 in the low `block_bits` */
     uint32_t blocks_max;
@@ -66,7 +72,8 @@ struct sky_index {
     uint32_t count;
     uint32_t fresh; /* blocks from here on were never used */
     uint32_t free;  /* freed blocks, linked by `older` */
-    uint32_t run;   /* the near end of the ring is the path from a root to here; or none */
+    uint32_t run;   /* the near ends of the rings are the path from a root to here; or none */
+    uint64_t last_bytes, last_max; /* payload of blocks of rank LAST */
     void *slab;
     size_t slab_bytes;
 };
@@ -143,7 +150,11 @@ static void slot_clear(sky_index *index, uint32_t block) {
     index->slots[hole] = 0;
 }
 
-/* --- the use ring; its end, hot[blocks_max], stands between the newest and the oldest --- */
+/* --- the use rings: an end, hot[blocks_max + rank], stands between newest and oldest --- */
+
+static uint32_t end_of(const sky_index *index, uint32_t block) {
+    return index->blocks_max + index->cold[block].rank;
+}
 
 static void ring_unlink(sky_index *index, uint32_t block) {
     hot_block *h = &index->hot[block];
@@ -166,7 +177,7 @@ static bool is_parked(const sky_index *index, uint32_t block) {
 
 static void make_newest(sky_index *index, uint32_t block) {
     ring_unlink(index, block);
-    ring_link_behind(index, index->blocks_max, block);
+    ring_link_behind(index, end_of(index, block), block);
 }
 
 /* The block, then each ancestor, becomes the newest. */
@@ -175,8 +186,9 @@ static void block_use(sky_index *index, uint32_t block) {
     if (block == index->run && !is_parked(index, block))
         return;
     if (parent != SKY_BLOCK_NONE && parent == index->run && !is_parked(index, parent)) {
+        bool same = end_of(index, parent) == end_of(index, block);
         ring_unlink(index, block);
-        ring_link_behind(index, parent, block);
+        ring_link_behind(index, same ? parent : end_of(index, block), block);
     } else {
         for (uint32_t b = block; b != SKY_BLOCK_NONE; b = index->hot[b].parent)
             make_newest(index, b);
@@ -222,13 +234,78 @@ static bool is_above(const sky_index *index, uint32_t ancestor, uint32_t block) 
     return block == ancestor;
 }
 
+/* --- ranks --- */
+
+/* Payload of LAST blocks comes and goes. */
+static void count_last(sky_index *index, uint32_t block, bool comes) {
+    const cold_block *c = &index->cold[block];
+    uint64_t bytes = c->rank == LAST ? c->payload_bytes : 0;
+    index->last_bytes += comes ? bytes : -bytes;
+}
+
+/* It is in no ring then, until it is used. */
+static void set_rank(sky_index *index, uint32_t block, uint8_t rank) {
+    if (index->cold[block].rank == rank)
+        return;
+    ring_unlink(index, block);
+    index->run = SKY_BLOCK_NONE; /* the next use goes all the way up */
+    count_last(index, block, false);
+    index->cold[block].rank = rank & 3u;
+    count_last(index, block, true);
+}
+
+/* A block hangs below others now: they rank no lower. It is used next, or its parent is. */
+static void raise_ancestors(sky_index *index, uint32_t block) {
+    uint8_t rank = index->cold[block].rank;
+    for (uint32_t b = index->hot[block].parent; b != SKY_BLOCK_NONE && index->cold[b].rank < rank;
+         b = index->hot[b].parent)
+        set_rank(index, b, rank);
+}
+
+static bool has_last_child(const sky_index *index, uint32_t block) {
+    uint32_t first = index->hot[block].child, b = first;
+    if (first == SKY_BLOCK_NONE)
+        return false;
+    do {
+        if (index->cold[b].rank == LAST)
+            return true;
+        b = index->cold[b].sibling_next;
+    } while (b != first);
+    return false;
+}
+
+/* While LAST blocks have too many bytes, the oldest become NORMAL. */
+static void trim_last(sky_index *index) {
+    const uint32_t end = index->blocks_max + LAST;
+    while (index->last_bytes > index->last_max && index->hot[end].newer != end) {
+        uint32_t oldest = index->hot[end].newer;
+        bool stays = index->cold[oldest].pins > 0 || has_last_child(index, oldest);
+        if (stays) {
+            ring_unlink(index, oldest); /* parked */
+            continue;
+        }
+        set_rank(index, oldest, NORMAL);
+        make_newest(index, oldest);
+    }
+}
+
+void sky_index_last_max(sky_index *index, uint64_t bytes) {
+    index->last_max = bytes;
+    trim_last(index);
+}
+
+static const uint8_t rank_of[] = {
+    [SKY_EVICT_NORMAL] = NORMAL, [SKY_EVICT_SOON] = SOON, [SKY_EVICT_LAST] = LAST};
+static const uint8_t class_of[] = {
+    [SOON] = SKY_EVICT_SOON, [NORMAL] = SKY_EVICT_NORMAL, [LAST] = SKY_EVICT_LAST};
+
 /* --- life and death --- */
 
 sky_status sky_index_create(uint32_t blocks_max, sky_index **out) {
     if (blocks_max == 0 || blocks_max > SKY_INDEX_BLOCKS_MAX)
         return SKY_E_PARAM;
     size_t n = blocks_max, slot_count = n + n / 5 + 8;
-    size_t hot_bytes = (n + 1) * sizeof(hot_block), slot_bytes = slot_count * sizeof(uint32_t);
+    size_t hot_bytes = (n + RINGS) * sizeof(hot_block), slot_bytes = slot_count * sizeof(uint32_t);
     size_t slab_bytes = CACHE_LINE_BYTES + hot_bytes + slot_bytes + n * sizeof(cold_block);
     sky_index *index = calloc(1, sizeof *index);
     void *slab = calloc(1, slab_bytes); /* zeroed pages cost nothing until they are used */
@@ -247,12 +324,14 @@ sky_status sky_index_create(uint32_t blocks_max, sky_index **out) {
         .slot_count = (uint32_t)slot_count,
         .free = SKY_BLOCK_NONE,
         .run = SKY_BLOCK_NONE,
+        .last_max = UINT64_MAX,
         .slab = slab,
         .slab_bytes = slab_bytes,
     };
     while (blocks_max >> index->block_bits)
         index->block_bits++;
-    index->hot[blocks_max].newer = index->hot[blocks_max].older = blocks_max;
+    for (uint32_t end = index->blocks_max; end < index->blocks_max + RINGS; end++)
+        index->hot[end].newer = index->hot[end].older = end;
     *out = index;
     return SKY_OK;
 }
@@ -266,7 +345,7 @@ void sky_index_destroy(sky_index *index) {
 
 static bool info_fits(const sky_block_info *info) {
     return info->chunk_count <= SKY_INDEX_CHUNKS_MAX && info->coding <= CODING_MAX &&
-           info->set_ms >= 0 && info->set_ms <= SET_MS_MAX;
+           info->set_ms >= 0 && info->set_ms <= SET_MS_MAX && info->evict <= SKY_EVICT_LAST;
 }
 
 static void info_store(cold_block *c, const sky_block_info *info) {
@@ -280,7 +359,7 @@ static void info_store(cold_block *c, const sky_block_info *info) {
 }
 
 /* A free block under the key, in no ring and below no parent. */
-static uint32_t block_take(sky_index *index, const uint64_t key[2], uint64_t hash) {
+static uint32_t block_take(sky_index *index, const uint64_t key[2], uint64_t hash, uint8_t rank) {
     uint32_t block = index->free;
     if (block != SKY_BLOCK_NONE)
         index->free = index->hot[block].older;
@@ -291,7 +370,7 @@ static uint32_t block_take(sky_index *index, const uint64_t key[2], uint64_t has
                                     .older = block,
                                     .parent = SKY_BLOCK_NONE,
                                     .child = SKY_BLOCK_NONE};
-    index->cold[block] = (cold_block){.in_use = 1};
+    index->cold[block] = (cold_block){.in_use = 1, .rank = rank & 3u};
     index->slots[table_probe(index, key, hash)] = (uint32_t)hash << index->block_bits | (block + 1);
     index->count++;
     return block;
@@ -315,13 +394,20 @@ sky_status sky_index_insert(sky_index *index, const sky_key *key, const sky_key 
     if (b == SKY_BLOCK_NONE && index->count == index->blocks_max)
         return SKY_E_FULL;
     uint32_t above = find_parent(index, parent);
+    const uint8_t rank = rank_of[info->evict];
     if (b == SKY_BLOCK_NONE)
-        b = block_take(index, words, hash);
+        b = block_take(index, words, hash, rank);
     if (index->hot[b].parent == SKY_BLOCK_NONE && above != SKY_BLOCK_NONE &&
         !is_above(index, b, above))
         tree_attach(index, b, above);
+    count_last(index, b, false);
     info_store(&index->cold[b], info);
+    count_last(index, b, true);
+    if (rank > index->cold[b].rank || index->hot[b].child == SKY_BLOCK_NONE)
+        set_rank(index, b, rank);
+    raise_ancestors(index, b);
     block_use(index, b);
+    trim_last(index);
     if (block)
         *block = b;
     return SKY_OK;
@@ -336,13 +422,16 @@ sky_status sky_index_adopt(sky_index *index, const sky_key *key, const sky_key *
     if (is_above(index, block, above))
         return SKY_E_PARAM;
     tree_attach(index, block, above);
+    raise_ancestors(index, block);
     block_use(index, above);
+    trim_last(index);
     return SKY_OK;
 }
 
 /* Free a block without children. */
 static void block_free(sky_index *index, uint32_t block) {
     slot_clear(index, block);
+    count_last(index, block, false);
     ring_unlink(index, block);
     tree_detach(index, block);
     if (index->run == block)
@@ -463,7 +552,8 @@ void sky_index_info(const sky_index *index, uint32_t block, sky_block_info *out)
                             .chunk_count = c->chunk_count,
                             .centre_plane = c->centre_plane,
                             .centre_slot = c->centre_slot,
-                            .coding = c->coding};
+                            .coding = c->coding,
+                            .evict = class_of[c->rank]};
     for (int i = 0; i < 3; i++)
         out->set_ms |= (int64_t)c->set_ms[i] << 16 * i;
 }
@@ -493,26 +583,38 @@ bool sky_index_pinned(const sky_index *index, uint32_t block) {
     return index->cold[block].pins > 0;
 }
 
-uint32_t sky_index_victim(sky_index *index) {
-    hot_block *end = &index->hot[index->blocks_max];
-    while (end->newer != index->blocks_max) {
+static uint32_t ring_victim(sky_index *index, uint32_t end_at) {
+    hot_block *end = &index->hot[end_at];
+    while (end->newer != end_at) {
         uint32_t oldest = end->newer;
         hot_block *h = &index->hot[oldest];
         if (h->child == SKY_BLOCK_NONE && index->cold[oldest].pins == 0)
             return oldest;
         end->newer = h->newer;
-        index->hot[h->newer].older = index->blocks_max;
+        index->hot[h->newer].older = end_at;
         h->newer = h->older = oldest; /* parked */
     }
     return SKY_BLOCK_NONE;
 }
 
+uint32_t sky_index_victim(sky_index *index) {
+    uint32_t victim = SKY_BLOCK_NONE;
+    for (uint32_t rank = 0; rank < RINGS && victim == SKY_BLOCK_NONE; rank++)
+        victim = ring_victim(index, index->blocks_max + rank);
+    return victim;
+}
+
 uint32_t sky_index_victim_after(const sky_index *index, uint32_t block) {
-    const uint32_t end = index->blocks_max;
+    uint32_t end = block == SKY_BLOCK_NONE ? index->blocks_max : end_of(index, block);
     uint32_t next = index->hot[block == SKY_BLOCK_NONE ? end : block].newer;
-    while (next != end && index->cold[next].pins > 0)
-        next = index->hot[next].newer;
-    return next == end ? SKY_BLOCK_NONE : next;
+    for (;; next = index->hot[end].newer) {
+        while (next != end && index->cold[next].pins > 0)
+            next = index->hot[next].newer;
+        if (next != end)
+            return next;
+        if (++end == index->blocks_max + RINGS)
+            return SKY_BLOCK_NONE;
+    }
 }
 
 uint32_t sky_index_count(const sky_index *index) {

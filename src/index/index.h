@@ -14,8 +14,10 @@
  * so of all its ancestors: insert, match, touch, the unpin that frees it, having a block hung below
  * it, and losing a pinned one.
  *
- * Eviction: which block goes next is decided here alone, by sky_index_victim and the use ring of
- * index.c. Memory, disk and sky evict what it names.
+ * Eviction: which block goes next is decided here alone, by sky_index_victim and the use rings of
+ * index.c, one for each class (SKY_EVICT_SOON and the others). Memory, disk and sky evict what it
+ * names. A block is of no lower class than the blocks below it: it takes theirs where that is
+ * higher, as they are of no use without it.
  *
  * Caveats: not thread-safe, the owner locks. It keeps the first 16 of a key's 32 bytes: the holder
  * of the payload compares all 32 before use. At most 64 bytes a block, all taken at creation. */
@@ -40,13 +42,20 @@ typedef struct {
     uint16_t centre_plane; /* the satellite overhead when it was set, from 1; 0: not in a sky */
     uint16_t centre_slot;
     sky_coding coding;
+    uint8_t evict; /* its class: SKY_EVICT_NORMAL and the others */
 } sky_block_info;
 
 /* Errors: SKY_E_PARAM (0 or more than SKY_INDEX_BLOCKS_MAX), SKY_E_NOMEM */
 sky_status sky_index_create(uint32_t blocks_max, sky_index **out);
 void sky_index_destroy(sky_index *index);
 
-/* Add a block, or overwrite the facts of one that is there. It becomes the most recently used.
+/* Blocks of SKY_EVICT_LAST may have so many bytes of payload; without a call, any number. When they
+ * have more, those used longest ago become SKY_EVICT_NORMAL, as if they were used then; pinned ones
+ * and what leads to them stay, and count. */
+void sky_index_last_max(sky_index *index, uint64_t bytes);
+
+/* Add a block, or overwrite the facts of one that is there. It becomes the most recently used. The
+ * class of one with blocks below it is only raised.
  * `parent` NULL, zero or unknown: the block stands alone until sky_index_adopt.
  * Errors: SKY_E_FULL (evict first), SKY_E_PARAM (a field of info out of range) */
 sky_status sky_index_insert(sky_index *index, const sky_key *key, const sky_key *parent,
@@ -79,7 +88,8 @@ sky_status sky_index_pin(sky_index *index, uint32_t block);
 sky_status sky_index_unpin(sky_index *index, uint32_t block);
 bool sky_index_pinned(const sky_index *index, uint32_t block);
 
-/* The least recently used block that is a leaf and not pinned; SKY_BLOCK_NONE when none is. Pinned
+/* Of the lowest class that has one, the least recently used block that is a leaf and not pinned;
+ * SKY_BLOCK_NONE when none is. Pinned
  * blocks met on the way are set aside, so that the next search does not meet them again. */
 uint32_t sky_index_victim(sky_index *index);
 /* What sky_index_victim would return after `block` went, if nothing is used until then;

@@ -23,6 +23,7 @@ typedef struct {
     int parent;
     uint64_t stamp;
     unsigned pins;
+    int rank; /* 0 leaves first, 2 last */
     sky_block_info info;
 } entry;
 
@@ -35,6 +36,9 @@ typedef struct {
     uint64_t clock;
     uint32_t count;
     uint32_t capacity;
+    bool classes; /* blocks have any */
+    bool
+        bounded; /* so that the last may have few bytes; which then become normal is not modelled */
     int removed[IDS]; /* what the index told while removing, in order */
     size_t removed_count;
 } model;
@@ -75,6 +79,13 @@ static void naive_use(model *m, int id) {
         m->entries[id].stamp = ++m->clock;
 }
 
+/* What is above ranks no lower. */
+static void naive_raise(model *m, int id) {
+    for (int i = m->entries[id].parent; i != NOTHING; i = m->entries[i].parent)
+        if (m->entries[i].rank < m->entries[id].rank)
+            m->entries[i].rank = m->entries[id].rank;
+}
+
 static bool naive_leaf(const model *m, int id) {
     for (int i = 0; i < IDS; i++)
         if (m->entries[i].present && m->entries[i].parent == id)
@@ -86,8 +97,10 @@ static int naive_victim(const model *m) {
     int victim = NOTHING;
     for (int i = 0; i < IDS; i++) {
         const entry *e = &m->entries[i];
-        if (e->present && e->pins == 0 &&
-            (victim == NOTHING || e->stamp < m->entries[victim].stamp) && naive_leaf(m, i))
+        if (!e->present || e->pins > 0 || !naive_leaf(m, i))
+            continue;
+        const entry *v = victim == NOTHING ? NULL : &m->entries[victim];
+        if (!v || e->rank < v->rank || (e->rank == v->rank && e->stamp < v->stamp))
             victim = i;
     }
     return victim;
@@ -103,6 +116,10 @@ static int any_parent(model *m, int id) {
     return below(m, 10) ? m->natural_parent[id] : below(m, IDS);
 }
 
+static int rank_of_class(uint8_t evict) {
+    return evict == SKY_EVICT_SOON ? 0 : evict == SKY_EVICT_NORMAL ? 1 : 2;
+}
+
 static void do_insert(model *m, int id) {
     int parent = any_parent(m, id);
     entry *e = &m->entries[id];
@@ -111,7 +128,8 @@ static void do_insert(model *m, int id) {
                            .set_ms = (int64_t)(sky_prng_u64(&m->prng) >> 16),
                            .centre_plane = (uint16_t)below(m, 65536),
                            .centre_slot = (uint16_t)below(m, 65536),
-                           .coding = (uint8_t)below(m, 16)};
+                           .coding = (uint8_t)below(m, 16),
+                           .evict = m->classes ? (uint8_t)below(m, 3) : SKY_EVICT_NORMAL};
     uint32_t block = SKY_BLOCK_NONE;
     sky_status status = sky_index_insert(
         m->index, &m->keys[id], parent == NOTHING ? NULL : &m->keys[parent], &info, &block);
@@ -131,6 +149,10 @@ static void do_insert(model *m, int id) {
     if (e->parent == NOTHING && parent_present && !naive_above(m, id, parent))
         e->parent = parent;
     e->info = info;
+    int rank = rank_of_class(info.evict);
+    if (rank > e->rank || naive_leaf(m, id))
+        e->rank = rank;
+    naive_raise(m, id);
     naive_use(m, id);
 }
 
@@ -149,6 +171,7 @@ static void do_adopt(model *m, int id) {
     } else {
         assert_int_equal(status, SKY_OK);
         e->parent = parent;
+        naive_raise(m, id);
         naive_use(m, parent);
     }
 }
@@ -258,6 +281,13 @@ static void do_evict(model *m, int id) {
     (void)id;
     int victim = naive_victim(m);
     uint32_t block = sky_index_victim(m->index);
+    if (m->bounded && victim != NOTHING) {
+        victim = id_of(m, block);
+        assert_int_not_equal(victim, NOTHING);
+        assert_true(m->entries[victim].pins == 0 && naive_leaf(m, victim));
+        do_remove(m, victim);
+        return;
+    }
     assert_int_equal(block, victim == NOTHING ? SKY_BLOCK_NONE : m->entries[victim].block);
     if (victim != NOTHING)
         do_remove(m, victim);
@@ -279,6 +309,8 @@ static void check_all(model *m) {
         sky_block_info info;
         sky_index_info(m->index, e->block, &info);
         assert_info_equal(&info, &e->info);
+        if (!m->bounded)
+            assert_int_equal(rank_of_class(info.evict), e->rank);
         assert_int_equal(sky_index_pinned(m->index, e->block), e->pins > 0);
         assert_int_equal(sky_index_parent(m->index, e->block),
                          e->parent == NOTHING ? SKY_BLOCK_NONE : m->entries[e->parent].block);
@@ -286,7 +318,8 @@ static void check_all(model *m) {
 }
 
 /* Each phase weighs the operations differently: growth, churn, pinning, decay. */
-static void run_phases(uint64_t seed, uint32_t capacity, int ops_per_phase) {
+static void run_phases(uint64_t seed, uint32_t capacity, int ops_per_phase, bool classes,
+                       uint64_t last_max) {
     static void (*const ops[])(model *, int) = {do_insert, do_adopt, do_match, do_touch,
                                                 do_pin,    do_unpin, do_evict, do_remove};
     static const int weights[][8] = {{60, 5, 10, 10, 2, 2, 1, 1},
@@ -294,6 +327,10 @@ static void run_phases(uint64_t seed, uint32_t capacity, int ops_per_phase) {
                                      {20, 5, 5, 5, 40, 30, 25, 1},
                                      {10, 5, 10, 5, 5, 30, 10, 10}};
     model *m = model_create(seed, capacity);
+    m->classes = classes;
+    m->bounded = last_max != 0;
+    if (m->bounded)
+        sky_index_last_max(m->index, last_max);
     for (size_t phase = 0; phase < sizeof weights / sizeof *weights; phase++) {
         int total = 0;
         for (int i = 0; i < 8; i++)
@@ -315,11 +352,58 @@ static void run_phases(uint64_t seed, uint32_t capacity, int ops_per_phase) {
 
 static void random_operations_equal_a_naive_map(void **state) {
     (void)state;
-    run_phases(1, 97, 40000); /* always short of room */
-    run_phases(2, IDS, 20000);
-    run_phases(5, 60, 20000);
-    run_phases(3, 5, 5000);
-    run_phases(4, 1, 5000);
+    run_phases(1, 97, 40000, false, 0); /* always short of room */
+    run_phases(2, IDS, 20000, false, 0);
+    run_phases(5, 60, 20000, false, 0);
+    run_phases(3, 5, 5000, false, 0);
+    run_phases(4, 1, 5000, false, 0);
+}
+
+static void classes_equal_a_naive_map(void **state) {
+    (void)state;
+    run_phases(11, 97, 40000, true, 0);
+    run_phases(12, IDS, 20000, true, 0);
+    run_phases(13, 5, 5000, true, 0);
+}
+
+/* No block is lost, whichever become normal. */
+static void bounded_classes_lose_no_block(void **state) {
+    (void)state;
+    run_phases(14, 97, 40000, true, UINT64_C(20) << 32);
+    run_phases(15, IDS, 20000, true, UINT64_C(40) << 32);
+    run_phases(16, IDS, 20000, true, 1);
+}
+
+static sky_key numbered_key(uint64_t number);
+
+/* Of a chain the blocks nearest to the root stay among the last. */
+static void the_last_keep_to_their_bound(void **state) {
+    (void)state;
+    sky_index *index;
+    sky_key keys[10];
+    uint32_t blocks[10];
+    sky_block_info info = {.payload_bytes = 100, .evict = SKY_EVICT_LAST};
+    assert_int_equal(sky_index_create(20, &index), SKY_OK);
+    sky_index_last_max(index, 350);
+    for (uint64_t i = 0; i < 5; i++) {
+        keys[i] = numbered_key(i);
+        const sky_key *parent = i ? &keys[i - 1] : NULL;
+        assert_int_equal(sky_index_insert(index, &keys[i], parent, &info, &blocks[i]), SKY_OK);
+    }
+    for (uint64_t i = 5; i < 8; i++) {
+        keys[i] = numbered_key(i);
+        info.evict = i == 7 ? SKY_EVICT_SOON : SKY_EVICT_NORMAL;
+        assert_int_equal(sky_index_insert(index, &keys[i], NULL, &info, &blocks[i]), SKY_OK);
+    }
+    static const uint32_t leave[] = {7, 4, 3, 5, 6, 2, 1, 0}; /* 4 and 3 are normal, and older */
+    for (size_t i = 0; i < sizeof leave / sizeof *leave; i++) {
+        uint32_t after = sky_index_victim_after(index, sky_index_victim(index));
+        assert_int_equal(sky_index_victim(index), blocks[leave[i]]);
+        if (i + 1 < sizeof leave / sizeof *leave)
+            assert_int_equal(after, blocks[leave[i + 1]]);
+        assert_int_equal(sky_index_remove(index, blocks[leave[i]], NULL, NULL), 1);
+    }
+    sky_index_destroy(index);
 }
 
 static sky_key numbered_key(uint64_t number) {
@@ -356,7 +440,8 @@ static void bounds_are_refused(void **state) {
     const sky_block_info bad[] = {{.chunk_count = SKY_INDEX_CHUNKS_MAX + 1},
                                   {.coding = 16},
                                   {.set_ms = -1},
-                                  {.set_ms = (int64_t)1 << 48}};
+                                  {.set_ms = (int64_t)1 << 48},
+                                  {.evict = SKY_EVICT_LAST + 1}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(sky_index_insert(index, &key, NULL, &bad[i], NULL), SKY_E_PARAM);
     assert_int_equal(sky_index_count(index), 0);
@@ -434,6 +519,9 @@ int main(void) {
         cmocka_unit_test(memory_stays_within_64_bytes_a_block),
         cmocka_unit_test(bounds_are_refused),
         cmocka_unit_test(a_deep_chain_is_linear),
+        cmocka_unit_test(classes_equal_a_naive_map),
+        cmocka_unit_test(bounded_classes_lose_no_block),
+        cmocka_unit_test(the_last_keep_to_their_bound),
         cmocka_unit_test(pins_do_not_slow_the_victim),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

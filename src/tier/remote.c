@@ -4,7 +4,7 @@
 #include "tier/fields.h"
 #include "tier/spans.h"
 
-enum { FLAG_DURABLE = 1, FLAG_DROP = 2 };
+enum { FLAG_DURABLE = 1, FLAG_DROP = 2, EVICT_AT = 4, FLAGS_END = EVICT_AT * (SKY_EVICT_LAST + 1) };
 
 #define LEFT_MAX SKY_SECONDS(1000000)
 
@@ -14,7 +14,8 @@ sky__call_fields sky__call_to_fields(const sky_call *call, sky_time now) {
                           .coding = call->coding,
                           .wanted = call->wanted,
                           .durable = call->durable,
-                          .drop = call->drop};
+                          .drop = call->drop,
+                          .evict = call->evict};
     if (call->deadline_ns != 0)
         f.left_ns = call->deadline_ns > now ? (uint64_t)(call->deadline_ns - now) : 1;
     return f;
@@ -26,6 +27,7 @@ sky_call sky__call_from_fields(const sky__call_fields *f, sky_time now) {
                      .wanted = f->wanted,
                      .durable = f->durable,
                      .drop = f->drop,
+                     .evict = f->evict,
                      .at_ms = f->at_ms};
     if (f->left_ns != 0 && f->left_ns < (uint64_t)LEFT_MAX)
         call.deadline_ns = now + (sky_time)f->left_ns;
@@ -38,7 +40,8 @@ void sky__write_call(sky_writer *w, const sky__call_fields *f) {
     sky_write_u32(w, f->ttl_s);
     sky_write_u8(w, f->coding);
     sky_write_u8(w, f->wanted);
-    sky_write_u16(w, (uint16_t)((f->durable ? FLAG_DURABLE : 0) | (f->drop ? FLAG_DROP : 0)));
+    sky_write_u16(w, (uint16_t)((f->durable ? FLAG_DURABLE : 0) | (f->drop ? FLAG_DROP : 0) |
+                                EVICT_AT * f->evict));
 }
 
 void sky__read_call(sky_reader *r, sky__call_fields *f) {
@@ -48,9 +51,10 @@ void sky__read_call(sky_reader *r, sky__call_fields *f) {
     f->coding = sky__read_coding(r);
     f->wanted = sky__read_coding(r);
     uint16_t flags = sky_read_u16(r);
-    sky__fail_unless(r, flags <= (FLAG_DURABLE | FLAG_DROP));
+    sky__fail_unless(r, flags < FLAGS_END);
     f->durable = flags & FLAG_DURABLE;
     f->drop = flags & FLAG_DROP;
+    f->evict = (uint8_t)(flags / EVICT_AT);
 }
 
 sky_status sky__check_put(const sky_item *item, uint64_t bytes_max, uint64_t *bytes) {

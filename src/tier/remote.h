@@ -16,6 +16,7 @@ typedef struct {
     uint32_t ttl_s;
     sky_coding coding, wanted;
     bool durable, drop;
+    uint8_t evict;
 } sky__call_fields;
 
 sky__call_fields sky__call_to_fields(const sky_call *call, sky_time now);

@@ -5,7 +5,7 @@
 
 python3 - "$work/trace.jsonl" "$work/expected.json" <<'PYTHON'
 import heapq, json, random, sys
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 
 rng = random.Random(7)
 requests, sessions, number = [], [], 0
@@ -122,8 +122,31 @@ class Gdsf:
         self.weigh(b, cost)
 
 
+class Classes:
+    def __init__(self, room, class_of):
+        self.room, self.class_of = room, class_of
+        self.rings = [OrderedDict(), OrderedDict(), OrderedDict()]  # soon, normal, last
+
+    def __contains__(self, b):
+        return any(b in ring for ring in self.rings)
+
+    def hit(self, b, cost):
+        next(ring for ring in self.rings if b in ring).move_to_end(b)
+
+    def put(self, b, cost):
+        if sum(map(len, self.rings)) >= self.room:
+            next(ring for ring in self.rings if ring).popitem(last=False)
+        self.rings[self.class_of(b, round((cost - 1) * 64))][b] = 0
+        while len(self.rings[2]) > self.room // 2:
+            self.rings[1][self.rings[2].popitem(last=False)[0]] = 0
+
+
+uses = Counter(b for r in requests for b in r)
 expected = {}
-kinds = {"lru": Queue, "fifo": Fifo, "sieve": Sieve, "s3-fifo": S3, "gdsf": Gdsf}
+kinds = {"lru": Queue, "fifo": Fifo, "sieve": Sieve, "s3-fifo": S3, "gdsf": Gdsf,
+         "lru, last often": lambda n: Classes(n, lambda b, i: 2 if uses[b] >= 5 else 1),
+         "lru, soon once": lambda n: Classes(n, lambda b, i: 0 if uses[b] == 1 else 1),
+         "lru, last front": lambda n: Classes(n, lambda b, i: 2 if i < 4 else 1)}
 for per_cent in 1, 3, 10, 30:
     for name, kind in kinds.items():
         store = kind(max(1, room_of_all * per_cent // 100))

@@ -227,7 +227,8 @@ uint32_t sky__memory_make_room(sky__memory *m, uint64_t bytes) {
 sky_status sky__memory_publish(sky__memory *m, const sky__memory_entry *new, sky_coding coding) {
     sky_block_info info = {.payload_bytes = new->payload_bytes,
                            .set_ms = m->env.clock->wall_ms(m->env.clock),
-                           .coding = coding};
+                           .coding = coding,
+                           .evict = new->evict};
     uint32_t block, old;
     sky_status status;
     do {

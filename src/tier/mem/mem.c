@@ -32,6 +32,7 @@
 #define ENTRY_SHARE_BYTES 4096u
 #define ENTRIES_MIN       (1u << 10)
 #define ENTRIES_MAX       (1u << 24)
+#define LAST_SHARE        2u           /* of the region: what SKY_EVICT_LAST may take */
 #define COPY_BYTES        (128u << 10) /* checksummed while still in the core's cache */
 /* What is copied while its stripe is locked, which costs less than a reference: a writer waits for
  * SKY__MEMORY_GETS_AT_ONCE of them at most. */
@@ -67,7 +68,8 @@ static sky_status check_put(const sky_item *item, const sky_call *call, uint64_t
             return SKY_E_PARAM;
     bool bad_name = item->name && (item->name_bytes == 0 || item->name_bytes > SKY_NAME_BYTES_MAX);
     bool own_parent = sky_key_equal(&item->key, &item->parent);
-    if (bytes > SKY_PAYLOAD_BYTES_MAX || bad_name || own_parent || call->coding > 15)
+    if (bytes > SKY_PAYLOAD_BYTES_MAX || bad_name || own_parent || call->coding > 15 ||
+        call->evict > SKY_EVICT_LAST)
         return SKY_E_PARAM;
     return SKY_OK;
 }
@@ -89,7 +91,8 @@ static sky_status entry_put(sky__memory *m, const sky_item *item, const sky_call
                              .parent = item->parent,
                              .checksum = copy_in(to, item->spans, item->span_count),
                              .extent = extent,
-                             .payload_bytes = (uint32_t)payload_bytes};
+                             .payload_bytes = (uint32_t)payload_bytes,
+                             .evict = call->evict};
     if (item->name) {
         memcpy(to + payload_bytes, item->name, item->name_bytes);
         to[payload_bytes + item->name_bytes] = 0;
@@ -516,6 +519,8 @@ static sky_status memory_reserve(sky__memory *m, uint64_t bytes) {
         status = sky_arena_create(m->units, extents, &m->arena);
     if (status == SKY_OK)
         status = sky_index_create(blocks, &m->index);
+    if (status == SKY_OK)
+        sky_index_last_max(m->index, m->region_bytes / LAST_SHARE);
     m->refs = calloc(extents, sizeof *m->refs);
     m->entries = calloc(blocks, sizeof *m->entries);
     m->orphans = calloc(buckets, sizeof *m->orphans);

@@ -49,6 +49,7 @@ typedef struct {
     uint32_t orphan_before; /* in the bucket of `parent`: block + 1, 0: none */
     uint32_t orphan_after;
     uint16_t name_bytes;
+    uint8_t evict; /* its class, as it was put */
     bool named;
     bool orphan;
 } sky__memory_entry;

@@ -144,7 +144,7 @@ static void what_encode_does_not_write_is_refused(void **state) {
     assert_refused(8, SKY_PEER_ITEMS_MAX + 1, 4);
     assert_refused(12, SKY_OP_LEASE, 4);
     assert_refused(36, 16, 1);          /* coding */
-    assert_refused(38, 4, 2);           /* flags */
+    assert_refused(38, 12, 2);          /* flags */
     assert_refused(40 + 64, 1, 8);      /* an offset, which a lookup has not */
     assert_refused(40 + 64 + 24, 1, 2); /* a name */
     made.op = SKY_OP_PUT;

@@ -200,7 +200,7 @@ static void nothing_else_is_a_frame(void **state) {
         size_t at;
         uint8_t value;
     } wrong[] = {{0, 0},  {0, 21},      {1, 1},       {8, 0},      {8, 2},   {9, 1},
-                 {12, 1}, {12, 12},     {15, 0x80},   {36, 16},    {37, 16}, {38, 4},
+                 {12, 1}, {12, 12},     {15, 0x80},   {36, 16},    {37, 16}, {38, 12},
                  {39, 1}, {40 + 76, 1}, {40 + 81, 5}, {40 + 83, 1}};
     size_t used = sky_shm_encode(&f, bytes);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

@@ -155,6 +155,8 @@ static bool send_some(sky__shm *t) {
     if (frame.count > 0) {
         frame.op = j->op == SKY_OP_GET ? SKY_OP_LEASE : j->op;
         frame.call = sky__call_to_fields(&j->call, t->env.clock->now(t->env.clock));
+        if (frame.call.evict == SKY_EVICT_NORMAL)
+            frame.call.evict = t->place.evict;
         f->job = j;
         f->id = frame.id;
         f->count = frame.count;

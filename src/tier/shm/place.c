@@ -48,7 +48,7 @@ sky_status sky__shm_place_read(const char *text, sky__shm_place *out, sky_error 
     sky_url url;
     sky_status status = sky_url_parse(text, &url, error);
     if (status == SKY_OK)
-        status = sky_url_expect(&url, "user pool tier", error);
+        status = sky_url_expect(&url, "user pool tier evict", error);
     if (status != SKY_OK)
         return status;
     if (strcmp(url.scheme, "shm") != 0 || url.path[0] == '\0' ||
@@ -58,7 +58,7 @@ sky_status sky__shm_place_read(const char *text, sky__shm_place *out, sky_error 
                         "shm:/run/skymemd.sock, of at most %d bytes",
                         text, SKY_LOCAL_PATH_BYTES_MAX);
     const char *user = sky_url_value(&url, "user"), *tier = sky_url_value(&url, "tier");
-    const char *pool = sky_url_value(&url, "pool");
+    const char *pool = sky_url_value(&url, "pool"), *evict = sky_url_value(&url, "evict");
     *out = (sky__shm_place){.user = sky_local_user(), .automatic = strcmp(url.path, "auto") == 0};
     if (user && !sky_local_find_user(user, &out->user))
         return sky_fail(error, SKY_E_SYNTAX, "%.200s: there is no user %.64s", text, user);
@@ -68,6 +68,12 @@ sky_status sky__shm_place_read(const char *text, sky__shm_place *out, sky_error 
     if (pool && !sky_shm_is_pool(pool))
         return sky_fail(error, SKY_E_SYNTAX, "%.200s: a pool is 1 to %d letters, digits and . _ -",
                         text, (int)SKY_SHM_POOL_BYTES_MAX);
+    if (evict && strcmp(evict, "normal") != 0 && strcmp(evict, "soon") != 0 &&
+        strcmp(evict, "last") != 0)
+        return sky_fail(error, SKY_E_SYNTAX, "%.200s: evict is normal, soon or last", text);
+    out->evict = !evict || evict[0] == 'n' ? SKY_EVICT_NORMAL
+                 : evict[0] == 's'         ? SKY_EVICT_SOON
+                                           : SKY_EVICT_LAST;
     out->part.tier = tier ? (uint32_t)(tier[0] - '0') + 1 : 0;
     strcpy(out->part.pool, pool ? pool : "");
     if (out->automatic)

@@ -1,5 +1,5 @@
-/* Which host's store an URL names: shm:SOCKET[?user=NAME&pool=NAME&tier=N], or shm:auto,
- * the user's own, which is started where it is first used. */
+/* Which host's store an URL names: shm:SOCKET[?user=NAME&pool=NAME&tier=N&evict=CLASS], or
+ * shm:auto, the user's own, which is started where it is first used. */
 #ifndef SKY_TIER_SHM_PLACE_H
 #define SKY_TIER_SHM_PLACE_H
 
@@ -12,6 +12,7 @@ typedef struct {
     char path[SKY_LOCAL_PATH_BYTES_MAX + 1];
     uint32_t user;  /* whose host it may be, besides this user's and root's */
     bool automatic; /* it is started if nobody listens there */
+    uint8_t evict;  /* the class of puts that name none */
     sky__shm_part part;
 } sky__shm_place;
 
