@@ -57,4 +57,6 @@ expect 2 "$skymem" ls --store "shm:$socket?evict=never"
 says "evict is normal, soon or last"
 expect 2 "$skymem" put x "$work/value" --evict never "${store[@]}"
 says "must be one of: normal|soon|last"
+kill "$daemon"
+wait "$daemon" || fail "exit $? on SIGTERM: $(cat "$work/log")"
 finish
