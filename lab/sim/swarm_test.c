@@ -132,7 +132,7 @@ static void carry_otherwise(char *text) {
  * from where a chunk was for longer than the last turns, and the block was given up. 3400643: a
  * liar took heads along to where nobody asks. 11000057: with replicas and parity, a piece that lost
  * both copies was not made again. 12000021: who answered a little later than was waited for was
- * asked seventeen times, and never believed. */
+ * asked seventeen times, and never believed. 15100208: a second ground could ask liars alone. */
 static void seeds_that_failed_once_pass(void **state) {
     (void)state;
     char text[SKY_SIM_DRAWN_MAX];
@@ -165,6 +165,10 @@ static void seeds_that_failed_once_pass(void **state) {
     fly(text, 3400643);
     sky_sim_draw(11000057, 4, text);
     fly(text, 11000057); /* weather: without datagrams alone */
+    fly("constellation: {planes: 5, slots: 8}\ncenter: [4, 7]\nplacement: {strategy: rotation}\n"
+        "lookup: binary\nworkload: {value: 99}\ngrounds: {g1: [-2, 2, 0]}\n"
+        "faults: {liar_satellites: 3}\n",
+        15100208);
     fly("constellation: {planes: 3, slots: 4}\n"
         "eviction: [gossip, lazy, sweep, broadcast]\n"
         "time: {rotation_s: 1}\n"
