@@ -77,9 +77,8 @@ class Shape:
         self.groups = sorted(set(self.windows))
         self.order = sorted(range(len(layers)), key=self.windows.__getitem__)
         self.heads, self.dim, self.v_dim, self.dtype = self._rows(model)
-        ends = [f"{kind}_token_{end}" for kind in ("image", "video", "audio") for end in
-                ("id", "index")]  # fmt: skip
-        self.media = {getattr(model.config, name, None) for name in ends} - {None}
+        media = re.findall(r'"(?:image|video|audio)_token_(?:id|index)": (\d+)', text)
+        self.media = set(map(int, media))
         self.adapters = adapters_of(model)
         self.print = self._fingerprint(model, tokenizer, json.loads(text), weights)
 
@@ -195,13 +194,14 @@ class PromptCache(DynamicCache):
             elsewhere = bool(((place >= 0) != mask).any())
         elif mask is not None:
             self.unsure = True
-        if positions is not None:
-            wrong = positions.dim() != 2 or positions.shape[1] != ids.shape[1]
+        if positions is not None:  # of some models in planes, which are alike for text
+            wrong = positions.dim() not in (2, 3) or positions.shape[-1] != ids.shape[1]
             elsewhere |= wrong or bool(((positions != wanted) & (wanted >= 0)).any())
         if elsewhere and start == self.filled > 0:
             raise ValueError("the tokens of get_cache stand elsewhere in this forward pass, or are "
                              "masked: give both the same tokens, without padding")  # fmt: skip
-        beams = ids.reshape(rows, -1, ids.shape[1])[:, :, : max(0, len(self.prompts[0]) - start)]
+        beams = ids.reshape(rows, -1, ids.shape[1])
+        beams = beams[:, :, : max(0, max(map(len, self.prompts)) - start)]
         self.unsure |= elsewhere or bool((beams != beams[:, :1]).any())  # unlike within a prompt
         self.fed = torch.cat([self.fed, ids[:: len(ids) // rows]], 1)
 

@@ -61,7 +61,8 @@ class KVCacheBlock:
         self._sequences: weakref.WeakKeyDictionary[PromptCache, list[Sequence]]
         self._sequences = weakref.WeakKeyDictionary()
         inner = unwrapped(model)
-        feed = partial(feed_cache, self.shape, tuple(inspect.signature(inner.forward).parameters))
+        names = tuple(inspect.signature(inner.forward).parameters)
+        feed = partial(feed_cache, self.shape, weakref.ref(inner), names)
         hook = inner.register_forward_pre_hook(feed, with_kwargs=True)
         self._let_go = weakref.finalize(self, hook.remove)
 
@@ -202,25 +203,37 @@ def unwrapped(model: Any) -> Any:
 
 def is_exact(model: Any, device: torch.device) -> bool:
     """Does it compute what it does when it answers? Not with dropout, nor in another type."""
-    return not model.training and not torch.is_autocast_enabled(device.type)
+    trains = any(module.training for module in model.modules())
+    return not trains and not torch.is_autocast_enabled(device.type)
+
+
+def is_told(shape: Shape, ids: Any, name: str, value: Any) -> bool:
+    """Is this argument in the tokens, as far as they are stored? What goes with images is."""
+    if name in SEEN or not isinstance(value, torch.Tensor) or not bool(value.any()):
+        return True
+    if not shape.media or name != "token_type_ids" or value.shape != getattr(ids, "shape", None):
+        return bool(shape.media) and name != "token_type_ids"
+    media = torch.isin(ids, torch.tensor(sorted(shape.media), device=ids.device))
+    return not bool((value.bool() & (media.cumsum(1) == 0)).any())
 
 
 def feed_cache(
-    shape: Shape, names: tuple[str, ...], model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
+    shape: Shape, owner: Any, names: tuple[str, ...], model: Any,
+    args: tuple[Any, ...], kwargs: dict[str, Any],
+) -> Any:  # fmt: skip
     """Before a forward pass: its cache hears of its tokens; those that it holds are left out."""
     given = {**dict(zip(names, args)), **kwargs}
     cache = given.get("past_key_values", given.get("cache"))  # so since Transformers 5.24
-    if not isinstance(cache, PromptCache) or cache.shape is not shape:
-        return None
+    if not isinstance(cache, PromptCache) or cache.shape is not shape or owner() is not model:
+        return None  # a deep copy of the model has a copy of this hook
     ids: Any = given.get("input_ids")
     positions: Any = given.get("position_ids")
     if "input_ids" in kwargs and (held := cache.held_of(ids, positions)):
         ids, positions = ids[:, held:], positions[:, held:]
         kwargs = {**kwargs, "input_ids": ids, "position_ids": positions}
-    cache.unsure |= not is_exact(model, shape.device)
-    others = (given[name] for name in given if name not in SEEN)
-    if not shape.media and any(isinstance(x, torch.Tensor) and bool(x.any()) for x in others):
-        cache.unsure = True  # such as token_type_ids, of which no key knows
+    untold = [name for name, value in given.items() if not is_told(shape, ids, name, value)]
+    if untold and cache.filled and not cache.fed.shape[1]:
+        raise ValueError(f"{untold[0]}: no key tells of it; without it the prefix was stored")
+    cache.unsure |= bool(untold) or model.training or torch.is_autocast_enabled(shape.device.type)
     cache.feed(ids, given.get("attention_mask"), positions)
     return args, kwargs

@@ -342,7 +342,7 @@ class Scaled(torch.nn.Module):
 def test_an_adapter_is_in_the_key() -> None:
     model, row = make("llama"), tokens(100)
     layer = Scaled(model.model.layers[0].self_attn.k_proj)
-    model.model.layers[0].self_attn.k_proj = layer
+    model.model.layers[0].self_attn.k_proj = layer.eval()
     with skymem.Cache("mem:64MiB") as cache:
         with KVCacheBlock(model, store=cache, block_tokens=16) as kvc:
             assert kvc.add_blocks(row) == 6 and kvc.get_cache(row).filled == 96
@@ -495,6 +495,44 @@ def test_a_deep_copy_is_used_as_its_original() -> None:
         cache = copy.deepcopy(kvc.get_cache(row))
         out = generate(model, [row], cache, max_new_tokens=12, prompt_lookup_num_tokens=3)
         assert torch.equal(out, greedy)
+
+
+def test_a_copy_of_the_model_stores_nothing_under_its_keys() -> None:
+    model, row = make("qwen2"), tokens(100)
+    with KVCacheBlock(model, store="mem:64MiB", block_tokens=16) as kvc, torch.no_grad():
+        trained = copy.deepcopy(model)
+        for weights in trained.parameters():
+            weights.add_(0.05 * torch.randn_like(weights))
+        generate(trained, [row], kvc.get_cache(row))
+        assert kvc.add_blocks(row) == 6  # of the model
+        cache, own = kvc.get_cache(row), own_cache(model, row[:96])
+        assert torch.allclose(cache.layers[0].keys, own.layers[0].keys, atol=1e-5)
+        model.model.layers[0].train()
+        with pytest.raises(ValueError, match="model.eval"):
+            kvc.add_blocks(row)
+
+
+def test_positions_in_planes() -> None:
+    config = transformers.Qwen2VLConfig(
+        text_config={**SMALL, "num_hidden_layers": 2, "rope_parameters": {
+            "rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 1e4}},
+        vision_config={"depth": 1, "embed_dim": 16, "hidden_size": 32, "num_heads": 2,
+                       "mlp_ratio": 2},
+        image_token_id=125, video_token_id=126, vision_start_token_id=123,
+        vision_end_token_id=124)  # fmt: skip
+    torch.manual_seed(1)
+    model = transformers.Qwen2VLForConditionalGeneration(config).eval()
+    row = [min(token, 120) for token in tokens(100)]
+    with KVCacheBlock(model, store="mem:64MiB", block_tokens=16) as kvc:
+        assert kvc.shape.media == {125, 126}
+        cache = kvc.get_cache(row)
+        cold = generate(model, [row], cache)
+        assert not cache.unsure and kvc.add_blocks(row) == 6
+        assert torch.equal(generate(model, [row], kvc.get_cache(row)), cold)
+        types = torch.ones(1, 4, dtype=torch.long)
+        with pytest.raises(ValueError, match="token_type_ids: no key tells of it"):
+            model(input_ids=torch.tensor([row[96:]]), token_type_ids=types,
+                  past_key_values=kvc.get_cache(row))  # fmt: skip
 
 
 def test_another_model_never_hits(tmp_path: Path) -> None:
