@@ -21,7 +21,7 @@ static int refuse_token(const cli *c, const char *file, size_t line, const char 
     return code;
 }
 
-/* Whitespace-separated token ids; the line of the first wrong one is told. */
+/* Whitespace-separated token ids; the error names the line of the first wrong one. */
 static int parse_tokens(const cli *c, const char *file, const cli_blob *in, uint32_t **out,
                         size_t *count) {
     const char *p = in->data, *end = p + in->bytes;

@@ -36,7 +36,7 @@ typedef struct {
     uint64_t block_puts;         /* published so far */
     uint64_t block_copied_bytes; /* of them, into the arena, for who asked in the ordinary way */
     uint64_t block_corrupt;      /* withdrawn, as their bytes were not those published */
-    const char *pool;            /* the pool that is told of, borrowed; "": none */
+    const char *pool;            /* the pool whose counters these are, borrowed; "": none */
 } sky_host_stat;
 
 /* Another user that is served, or a pool of a user, from stores of its own: nothing of one is

@@ -116,7 +116,8 @@ class KVCacheBlock:
         """
         prompts = self.tokens(prompt)
         states = [State(self.shape) for _ in prompts]
-        sequences = [Sequence(self._manager(), state) for state in states]
+        manager = self._manager()
+        sequences = [Sequence(manager, state) for state in states]
         cache = PromptCache(self.shape, prompts, states)
         self._sequences[cache] = sequences
         for sequence, row in zip(sequences, prompts):
@@ -207,7 +208,7 @@ def is_exact(model: Any, device: torch.device) -> bool:
     return not trains and not torch.is_autocast_enabled(device.type)
 
 
-def is_told(shape: Shape, ids: Any, name: str, value: Any) -> bool:
+def is_in_tokens(shape: Shape, ids: Any, name: str, value: Any) -> bool:
     """Is this argument in the tokens, as far as they are stored? What goes with images is."""
     if name in SEEN or not isinstance(value, torch.Tensor) or not bool(value.any()):
         return True
@@ -231,9 +232,9 @@ def feed_cache(
     if "input_ids" in kwargs and (held := cache.held_of(ids, positions)):
         ids, positions = ids[:, held:], positions[:, held:]
         kwargs = {**kwargs, "input_ids": ids, "position_ids": positions}
-    untold = [name for name, value in given.items() if not is_told(shape, ids, name, value)]
-    if untold and cache.filled and not cache.fed.shape[1]:
-        raise ValueError(f"{untold[0]}: no key tells of it; without it the prefix was stored")
-    cache.unsure |= bool(untold) or model.training or torch.is_autocast_enabled(shape.device.type)
+    unkeyed = [name for name, value in given.items() if not is_in_tokens(shape, ids, name, value)]
+    if unkeyed and cache.filled and not cache.fed.shape[1]:
+        raise ValueError(f"{unkeyed[0]}: no key tells of it; without it the prefix was stored")
+    cache.unsure |= bool(unkeyed) or model.training or torch.is_autocast_enabled(shape.device.type)
     cache.feed(ids, given.get("attention_mask"), positions)
     return args, kwargs
