@@ -67,6 +67,17 @@ void sky_host_fixture_start(sky_host_fixture *h, const char *const *urls, size_t
     sky_host_fixture_run(h);
 }
 
+sky_blob *sky_host_fixture_blob(const sky_host_fixture *h, uint64_t bytes) {
+    const sky_blob_options o = {.struct_bytes = sizeof o, .bytes = bytes};
+    char url[80];
+    sky_blob *b = NULL;
+    sky_error error = {0};
+    snprintf(url, sizeof url, "shm:%s", h->socket_path);
+    if (sky_blob_open(url, &o, &b, &error) != SKY_OK)
+        fail_msg("%s", error.text);
+    return b;
+}
+
 void sky_host_fixture_stop(sky_host_fixture *h) {
     sky_event_raise(h->stop);
     sky_thread_join(&h->thread);

@@ -2,6 +2,7 @@
 #ifndef SKY_HOST_HOST_FIXTURE_H
 #define SKY_HOST_HOST_FIXTURE_H
 
+#include <skymem/blob.h>
 #include <skymem/skymem.h>
 
 #include "io/sync.h"
@@ -23,6 +24,8 @@ void sky_host_fixture_prepare(sky_host_fixture *h, const char *const *urls, size
 void sky_host_fixture_run(sky_host_fixture *h);
 /* Start one with these stores and wait until it takes clients. */
 void sky_host_fixture_start(sky_host_fixture *h, const char *const *urls, size_t url_count);
+/* A region of so many bytes, registered with this host. */
+sky_blob *sky_host_fixture_blob(const sky_host_fixture *h, uint64_t bytes);
 /* End it; it must have ended well. */
 void sky_host_fixture_stop(sky_host_fixture *h);
 

@@ -72,12 +72,7 @@ static int stop_host(void **state) {
 }
 
 static sky_blob *open_blob(uint64_t bytes) {
-    const sky_blob_options o = {.struct_bytes = sizeof o, .bytes = bytes};
-    sky_blob *b = NULL;
-    sky_error error = {0};
-    if (sky_blob_open(url, &o, &b, &error) != SKY_OK)
-        fail_msg("%s", error.text);
-    return b;
+    return sky_host_fixture_blob(&host, bytes);
 }
 
 /* ---- blocks ---- */
