@@ -1,12 +1,15 @@
 #include "base/hash.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include <sodium.h>
 #define XXH_STATIC_LINKING_ONLY
 #include "base/bytes.h"
 #include "base/hash_avx2.h"
 #include <xxhash.h>
+
+#define COPY_BYTES 4096u /* checksummed while still in the core's nearest cache */
 
 static_assert(sizeof(crypto_generichash_state) <= sizeof(sky_blake2b), "BLAKE2b state fits");
 static_assert(sizeof(XXH3_state_t) <= sizeof(sky_checksum_state), "XXH3 state fits");
@@ -99,6 +102,22 @@ static void checksum_add_plain(sky_checksum_state *s, const void *data, size_t b
 
 void sky_checksum_add(sky_checksum_state *s, const void *data, size_t bytes) {
     CHOOSE(sky__checksum_add_avx2, checksum_add_plain)(s, data, bytes);
+}
+
+static void checksum_copy_plain(sky_checksum_state *s, void *to, const void *from, size_t bytes) {
+    const uint8_t *source = from;
+    for (uint8_t *at = to; bytes > 0;) {
+        const size_t piece = bytes < COPY_BYTES ? bytes : COPY_BYTES;
+        memcpy(at, source, piece);
+        checksum_add_plain(s, at, piece);
+        at += piece;
+        source += piece;
+        bytes -= piece;
+    }
+}
+
+void sky_checksum_copy(sky_checksum_state *s, void *to, const void *from, size_t bytes) {
+    CHOOSE(sky__checksum_copy_avx2, checksum_copy_plain)(s, to, from, bytes);
 }
 
 uint64_t sky_checksum_end(const sky_checksum_state *s) {

@@ -33,6 +33,9 @@ typedef struct {
 
 void sky_checksum_init(sky_checksum_state *s, uint64_t seed);
 void sky_checksum_add(sky_checksum_state *s, const void *data, size_t bytes);
+/* Copies, and adds the copy, also where another process changes `from` meanwhile. The two do not
+ * overlap. */
+void sky_checksum_copy(sky_checksum_state *s, void *to, const void *from, size_t bytes);
 uint64_t sky_checksum_end(const sky_checksum_state *s);
 
 #endif

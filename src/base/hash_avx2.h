@@ -6,5 +6,6 @@
 
 uint64_t sky__checksum_avx2(const void *data, size_t bytes, uint64_t seed);
 void sky__checksum_add_avx2(sky_checksum_state *s, const void *data, size_t bytes);
+void sky__checksum_copy_avx2(sky_checksum_state *s, void *to, const void *from, size_t bytes);
 
 #endif

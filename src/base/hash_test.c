@@ -91,6 +91,32 @@ static void checksums_are_those_of_xxhash(void **state) {
     }
 }
 
+/* A copy is whole, has the checksum of its bytes wherever it is cut, and writes nothing else. */
+static void copies_have_the_checksum_of_their_bytes(void **state) {
+    (void)state;
+    enum { BYTES = 20000, AROUND = 64 };
+    static uint8_t data[BYTES], copy[BYTES + 2 * AROUND], around[AROUND];
+    static const size_t sizes[] = {0,    1,    240,  241,  1024,  1025,  1279, 1280,
+                                   1281, 1344, 2048, 2049, 16384, 19937, BYTES};
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (uint8_t)((i * 31 >> 3) ^ i);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        for (size_t cut = 0; cut <= sizes[i]; cut += 1 + cut / 2) {
+            const size_t rest = sizes[i] - cut;
+            sky_checksum_state s;
+            memset(copy, 0, sizeof copy);
+            sky_checksum_init(&s, 42);
+            sky_checksum_copy(&s, copy + AROUND, data, cut);
+            sky_checksum_copy(&s, copy + AROUND + cut, data + cut, rest / 3);
+            sky_checksum_add(&s, data + cut + rest / 3, rest - rest / 3);
+            assert_true(sky_checksum_end(&s) == sky_checksum(data, sizes[i], 42));
+            assert_memory_equal(copy + AROUND, data, cut + rest / 3);
+            assert_memory_equal(copy, around, AROUND);
+            assert_memory_equal(copy + AROUND + cut + rest / 3, around, AROUND);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blake2b_gives_the_known_digest),
@@ -98,6 +124,7 @@ int main(void) {
         cmocka_unit_test(siphash_gives_the_known_digests),
         cmocka_unit_test(checksums_do_not_depend_on_the_cut),
         cmocka_unit_test(checksums_are_those_of_xxhash),
+        cmocka_unit_test(copies_have_the_checksum_of_their_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,8 +32,7 @@
 #define ENTRY_SHARE_BYTES 4096u
 #define ENTRIES_MIN       (1u << 10)
 #define ENTRIES_MAX       (1u << 24)
-#define LAST_SHARE        2u           /* of the region: what SKY_EVICT_LAST may take */
-#define COPY_BYTES        (128u << 10) /* checksummed while still in the core's cache */
+#define LAST_SHARE        2u /* of the region: what SKY_EVICT_LAST may take */
 /* What is copied while its stripe is locked, which costs less than a reference: a writer waits for
  * SKY__MEMORY_GETS_AT_ONCE of them at most. */
 #define LOCKED_COPY_BYTES 16384u
@@ -49,15 +48,9 @@ static uint64_t copy_in(uint8_t *to, const sky_span *spans, uint32_t span_count)
     sky_checksum_state sum;
     sky_checksum_init(&sum, 0);
     for (uint32_t i = 0; i < span_count; i++) {
-        const uint8_t *from = spans[i].data;
-        for (size_t left = spans[i].bytes; left > 0;) {
-            size_t piece = left < COPY_BYTES ? left : COPY_BYTES;
-            memcpy(to, from, piece);
-            sky_checksum_add(&sum, to, piece);
-            to += piece;
-            from += piece;
-            left -= piece;
-        }
+        if (spans[i].bytes > 0)
+            sky_checksum_copy(&sum, to, spans[i].data, spans[i].bytes);
+        to += spans[i].bytes;
     }
     return sky_checksum_end(&sum);
 }

@@ -21,7 +21,6 @@
 #define CONNECT_NS    SKY_SECONDS(5)
 #define PAGE_BYTES    4096u
 #define EXTENTS_MAX   (1u << 20)
-#define COPY_BYTES    4096u             /* checksummed while still in the core's nearest cache */
 #define REMOVE_NS     ((sky_time)50000) /* from one question to the next, and the longest */
 #define REMOVE_NS_MAX SKY_MS(5)
 #define AT_ONCE       16u /* blocks of a put whose answers are out */
@@ -612,10 +611,9 @@ static bool read_row(const sky_block *k, uint32_t row, block_sink *sink) {
     sky_checksum_state sum;
     sky_checksum_init(&sum, 0);
     while (left > 0) {
-        size_t piece = left < COPY_BYTES ? left : COPY_BYTES;
+        size_t piece = left;
         uint8_t *to = sink_next(sink, &piece);
-        memcpy(to, from, piece);
-        sky_checksum_add(&sum, to, piece);
+        sky_checksum_copy(&sum, to, from, piece);
         from += piece;
         left -= piece;
     }
