@@ -11,7 +11,7 @@ trap 'rm -rf "$scratch"' EXIT
 sources=(src/satellite/node.c src/satellite/node_table.c src/satellite/node_look.c
     src/satellite/gossip.c src/satellite/copies.c src/satellite/removed.c src/satellite/decide.c
     src/orbit/frame.c src/orbit/placement.c
-    src/wire/message.c src/base/bytes.c src/base/hash.c)
+    src/wire/message.c src/base/bytes.c src/base/hash.c src/base/checksum.c)
 flags=(-std=c17 -O2 -ffreestanding -fno-builtin -fno-stack-protector -ffunction-sections
     -fdata-sections -DNDEBUG -DXXH_INLINE_ALL -Iinclude -Isrc -Wall -Wextra -Werror
     -Wno-unused-parameter) # what only assertions look at

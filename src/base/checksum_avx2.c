@@ -4,7 +4,7 @@
  * A copy with its checksum is our own loop over the same state, so that each byte is loaded once.
  * The state keeps the last 1 to 256 bytes in its buffer until more come or it ends, and behind them
  * the end of the 64 bytes before, which the last stripe may need. */
-#include "base/hash_avx2.h"
+#include "base/checksum_avx2.h"
 
 #include <assert.h>
 #include <immintrin.h>

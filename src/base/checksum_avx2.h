@@ -1,6 +1,6 @@
-/* XXH3 with 256-bit vectors; hash.c calls these where the processor has them. */
-#ifndef SKYMEM_BASE_HASH_AVX2_H
-#define SKYMEM_BASE_HASH_AVX2_H
+/* XXH3 with 256-bit vectors; checksum.c calls these where the processor has them. */
+#ifndef SKYMEM_BASE_CHECKSUM_AVX2_H
+#define SKYMEM_BASE_CHECKSUM_AVX2_H
 
 #include "base/hash.h"
 

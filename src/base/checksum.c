@@ -1,0 +1,67 @@
+/* Checksums, apart from the hashes of hash.c: the codec's library needs these and no libsodium. */
+#include "base/hash.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define XXH_STATIC_LINKING_ONLY
+#include "base/checksum_avx2.h"
+#include <xxhash.h>
+
+#define COPY_BYTES 4096u /* checksummed while still in the core's nearest cache */
+
+static_assert(sizeof(XXH3_state_t) <= sizeof(sky_checksum_state), "XXH3 state fits");
+
+/* The same sums at another speed: checksum_avx2.c where this processor has what it is compiled for,
+ * else the library. 512-bit vectors were measured to be no faster. */
+#if defined(__x86_64__) && !defined(XXH_INLINE_ALL)
+static bool has_avx2(void) {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+           __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
+}
+#define CHOOSE(avx2, other) (has_avx2() ? (avx2) : (other))
+#else
+#define CHOOSE(avx2, other) (other)
+#endif
+
+uint64_t sky_checksum(const void *data, size_t bytes, uint64_t seed) {
+    return CHOOSE(sky__checksum_avx2, XXH3_64bits_withSeed)(data, bytes, seed);
+}
+
+static XXH3_state_t *checksum_state(sky_checksum_state *s) {
+    return (XXH3_state_t *)(void *)s->opaque;
+}
+
+void sky_checksum_init(sky_checksum_state *s, uint64_t seed) {
+    XXH3_INITSTATE(checksum_state(s));
+    XXH3_64bits_reset_withSeed(checksum_state(s), seed);
+}
+
+static void checksum_add_plain(sky_checksum_state *s, const void *data, size_t bytes) {
+    XXH3_64bits_update(checksum_state(s), data, bytes);
+}
+
+void sky_checksum_add(sky_checksum_state *s, const void *data, size_t bytes) {
+    CHOOSE(sky__checksum_add_avx2, checksum_add_plain)(s, data, bytes);
+}
+
+static void checksum_copy_plain(sky_checksum_state *s, void *to, const void *from, size_t bytes) {
+    const uint8_t *source = from;
+    for (uint8_t *at = to; bytes > 0;) {
+        const size_t piece = bytes < COPY_BYTES ? bytes : COPY_BYTES;
+        memcpy(at, source, piece);
+        checksum_add_plain(s, at, piece);
+        at += piece;
+        source += piece;
+        bytes -= piece;
+    }
+}
+
+void sky_checksum_copy(sky_checksum_state *s, void *to, const void *from, size_t bytes) {
+    CHOOSE(sky__checksum_copy_avx2, checksum_copy_plain)(s, to, from, bytes);
+}
+
+uint64_t sky_checksum_end(const sky_checksum_state *s) {
+    return XXH3_64bits_digest((const XXH3_state_t *)(const void *)s->opaque);
+}
