@@ -287,7 +287,7 @@ sky_status sky_disk_tier_open(const char *url, const sky_tier_env *env, sky_tier
         status = sky_disk_folder_open(path, wanted.direct, wanted.create, wanted.bytes_max,
                                       &d->folder, error);
     if (status == SKY_OK)
-        status = sky_disk_seal_open(&d->folder, path, seal, wanted.create, error);
+        status = sky_disk_folder_seal(&d->folder, path, seal, wanted.create, error);
     if (status != SKY_OK)
         goto cleanup;
     status = disk_prepare(d);

@@ -155,7 +155,7 @@ sky_status sky_disk_folder_reopen(sky_disk_folder *f) {
     if (status == SKY_OK)
         status = sky_file_move(new.ledger, f->ledger);
     if (status == SKY_OK)
-        status = sky_disk_seal_again(f);
+        status = sky_disk_seal_again(f->seal, f->root);
     load_segments(f);
     sky_disk_folder_close(&new);
     return status;
@@ -173,7 +173,8 @@ bool sky_disk_folder_same(const char *path, const char *other) {
 }
 
 void sky_disk_folder_close(sky_disk_folder *f) {
-    sky_disk_seal_close(f);
+    sky_disk_seal_close(f->seal);
+    f->seal = NULL;
     sky_disk_segments_destroy(f->segments);
     f->segments = NULL;
     sky_file_close(f->ledger);

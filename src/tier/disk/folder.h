@@ -21,11 +21,10 @@
 #ifndef SKY_TIER_DISK_FOLDER_H
 #define SKY_TIER_DISK_FOLDER_H
 
+#include "tier/disk/seal.h"
 #include "tier/disk/segments.h"
 
 typedef enum { SKY_DISK_DIRECT_AUTO, SKY_DISK_DIRECT_ON, SKY_DISK_DIRECT_OFF } sky_disk_direct;
-
-typedef struct sky_disk_seal sky_disk_seal; /* seal.h */
 
 typedef struct {
     char *path; /* from the root of the file system */
@@ -164,6 +163,12 @@ void sky_disk_folder_write(const sky_disk_folder *f, const char *name, const voi
 typedef void (*sky_disk_scan_fn)(void *context, const sky_key *key);
 sky_status sky_disk_folder_scan(const sky_disk_folder *f, sky_disk_scan_fn each, void *context,
                                 uint64_t *swept);
+
+/* Give the folder its seal, from the key file that the URL names (NULL: it names none). A folder
+ * without entries becomes a sealed one when `create`. `path`: in what errors say.
+ * Errors: as sky_disk_seal_open, SKY_E_PARAM (it holds entries that are not sealed), SKY_E_BUSY */
+sky_status sky_disk_folder_seal(sky_disk_folder *f, const char *path, const char *key_path,
+                                bool create, sky_error *error);
 
 /* What processes that share the folder tell each other. `known` is false when the file was empty or
  * damaged: scan, then write the truth. */

@@ -1,7 +1,6 @@
 #include "tier/disk/seal.h"
 
 #include <assert.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include <sodium.h>
@@ -11,14 +10,12 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "io/clock.h"
 #include "io/file.h"
 #include "io/secret.h"
 
 #define NAME       ".seal"
 #define MAGIC      UINT64_C(0x314c414553594b53) /* "SKYSEAL1" */
 #define SALT_BYTES 32
-#define PATIENCE   SKY_SECONDS(2)
 /* Blocks of 64 bytes of the key stream: a payload takes those from 0, at most 2^26 of them. */
 #define NAME_BLOCK (UINT64_C(1) << 40)
 #define KEYS_BLOCK (UINT64_C(1) << 41)
@@ -61,11 +58,10 @@ static void fill_seal(sky_disk_seal *s, const uint8_t secret[SKY_SECRET_FILE_BYT
 }
 
 /* *bytes: 0 when there is none. */
-static sky_status read_file(const sky_disk_folder *f, uint8_t out[SKY_DISK_SEAL_FILE_BYTES],
-                            size_t *bytes) {
+static sky_status read_file(int root, uint8_t out[SKY_DISK_SEAL_FILE_BYTES], size_t *bytes) {
     int fd;
     *bytes = 0;
-    sky_status status = sky_file_open(f->root, NAME, SKY_FILE_PLAIN, &fd);
+    sky_status status = sky_file_open(root, NAME, SKY_FILE_PLAIN, &fd);
     if (status != SKY_OK)
         return status == SKY_MISS ? SKY_OK : status;
     status = sky_file_check_owner(fd, NAME, NULL);
@@ -76,17 +72,17 @@ static sky_status read_file(const sky_disk_folder *f, uint8_t out[SKY_DISK_SEAL_
 }
 
 /* Synced: without it no entry can be read. */
-static sky_status write_file(const sky_disk_folder *f, const sky_disk_seal *s) {
+static sky_status write_file(int root, const sky_disk_seal *s) {
     int fd;
-    sky_status status = sky_file_open(f->root, NAME,
-                                      SKY_FILE_PLAIN | SKY_FILE_WRITE | SKY_FILE_CREATE, &fd);
+    sky_status status = sky_file_open(root, NAME, SKY_FILE_PLAIN | SKY_FILE_WRITE | SKY_FILE_CREATE,
+                                      &fd);
     if (status != SKY_OK)
         return status;
     status = sky_file_write_at(fd, s->file, sizeof s->file, 0);
     if (status == SKY_OK)
         status = sky_file_sync(fd);
     sky_file_close(fd);
-    return status == SKY_OK ? sky_file_sync(f->root) : status;
+    return status == SKY_OK ? sky_file_sync(root) : status;
 }
 
 static sky_status adopt_file(sky_disk_seal *s, const uint8_t *secret,
@@ -104,82 +100,70 @@ static sky_status adopt_file(sky_disk_seal *s, const uint8_t *secret,
     return SKY_OK;
 }
 
-static void note_entry(void *found, const sky_key *key) {
-    (void)key;
-    atomic_store((atomic_bool *)found, true);
-}
-
-/* A ledger that is damaged or gone says nothing: look for entries then. */
-static bool is_empty(const sky_disk_folder *f) {
-    sky_disk_ledger ledger;
-    atomic_bool found = false;
-    uint64_t swept;
-    sky_disk_ledger_peek(f, &ledger);
-    if (ledger.known)
-        return ledger.bytes_used == 0;
-    return sky_disk_folder_scan(f, note_entry, &found, &swept) == SKY_OK && !atomic_load(&found);
-}
-
-static sky_status begin_folder(const sky_disk_folder *f, sky_disk_seal *s, const uint8_t *secret,
-                               bool create, const char *path, sky_error *error) {
-    uint8_t salt[SALT_BYTES];
-    if (!create || !sky_disk_folder_writable(f) || !is_empty(f))
-        return sky_fail(error, SKY_E_PARAM,
-                        "%s: is not sealed, and an existing folder does not become so: name an "
-                        "empty one, or leave out seal=",
-                        path);
-    sky_random(salt, sizeof salt);
-    fill_seal(s, secret, salt);
-    sky_status status = write_file(f, s);
-    return status == SKY_OK ? status
-                            : sky_fail(error, status, "%s/" NAME ": cannot be written: %s", path,
-                                       sky_errno_text());
-}
-
-/* Two processes that make one folder agree on its salt. */
-static sky_status open_locked(sky_disk_folder *f, sky_disk_seal *s, const uint8_t *secret,
-                              bool create, const char *path, sky_error *error) {
-    uint8_t file[SKY_DISK_SEAL_FILE_BYTES];
-    size_t bytes;
-    bool lock = sky_disk_folder_writable(f);
-    if (lock && sky_file_lock(f->ledger, sky_now() + PATIENCE) != SKY_OK)
-        return sky_fail(error, SKY_E_BUSY, "%s: another process holds its ledger", path);
-    sky_status status = read_file(f, file, &bytes);
-    if (status != SKY_OK)
-        sky_fail(error, status, "%s/" NAME ": cannot be read, or another user may change it", path);
-    else if (bytes == 0)
-        status = begin_folder(f, s, secret, create, path, error);
-    else
-        status = adopt_file(s, secret, file, bytes, path, error);
-    if (lock)
-        sky_file_unlock(f->ledger);
-    return status;
-}
-
-sky_status sky_disk_seal_open(sky_disk_folder *f, const char *path, const char *key_path,
-                              bool create, sky_error *error) {
-    uint8_t secret[SKY_SECRET_FILE_BYTES], file[SKY_DISK_SEAL_FILE_BYTES];
-    size_t bytes;
-    if (!key_path) {
-        sky_status status = read_file(f, file, &bytes);
-        if (status == SKY_OK && bytes == 0)
-            return SKY_OK;
-        return sky_fail(error, status == SKY_OK ? SKY_E_DENIED : status,
-                        "%s: is sealed: name its key, disk:%s?seal=FILE", path, path);
-    }
-    sky_status status = sodium_init() < 0 ? SKY_E_UNSUPPORTED
-                                          : sky_secret_read(key_path, secret, error);
-    if (status != SKY_OK)
-        return status;
+/* A seal for `secret`, of which `file` is what the folder has; NULL: a new one.
+ * Owner: sky_disk_seal_close */
+static sky_status make_seal(const uint8_t *secret, const uint8_t *file, size_t bytes,
+                            const char *path, sky_disk_seal **out, sky_error *error) {
     sky_disk_seal *s = sky_secret_alloc(sizeof *s);
-    status = s ? open_locked(f, s, secret, create, path, error)
-               : sky_fail(error, SKY_E_NOMEM, "%s: no memory to open it", path);
-    sodium_memzero(secret, sizeof secret);
+    if (!s)
+        return sky_fail(error, SKY_E_NOMEM, "%s: no memory to open it", path);
+    sky_status status = SKY_OK;
+    if (file) {
+        status = adopt_file(s, secret, file, bytes, path, error);
+    } else {
+        uint8_t salt[SALT_BYTES];
+        sky_random(salt, sizeof salt);
+        fill_seal(s, secret, salt);
+    }
     if (status == SKY_OK)
-        f->seal = s;
+        *out = s;
     else
         sky_secret_free(s);
     return status;
+}
+
+static sky_status read_secret(const char *key_path, uint8_t secret[SKY_SECRET_FILE_BYTES],
+                              sky_error *error) {
+    return sodium_init() < 0 ? SKY_E_UNSUPPORTED : sky_secret_read(key_path, secret, error);
+}
+
+sky_status sky_disk_seal_open(int root, const char *path, const char *key_path, sky_disk_seal **out,
+                              sky_error *error) {
+    uint8_t secret[SKY_SECRET_FILE_BYTES], file[SKY_DISK_SEAL_FILE_BYTES];
+    size_t bytes;
+    sky_status status = read_file(root, file, &bytes);
+    if (status != SKY_OK)
+        return sky_fail(error, status, "%s/" NAME ": cannot be read, or another user may change it",
+                        path);
+    if (bytes == 0)
+        return SKY_MISS;
+    if (!key_path)
+        return sky_fail(error, SKY_E_DENIED, "%s: is sealed: name its key, disk:%s?seal=FILE", path,
+                        path);
+    status = read_secret(key_path, secret, error);
+    if (status == SKY_OK)
+        status = make_seal(secret, file, bytes, path, out, error);
+    sodium_memzero(secret, sizeof secret);
+    return status;
+}
+
+sky_status sky_disk_seal_begin_folder(int root, const char *path, const char *key_path,
+                                      sky_disk_seal **out, sky_error *error) {
+    uint8_t secret[SKY_SECRET_FILE_BYTES];
+    sky_disk_seal *s = NULL;
+    sky_status status = read_secret(key_path, secret, error);
+    if (status == SKY_OK)
+        status = make_seal(secret, NULL, 0, path, &s, error);
+    sodium_memzero(secret, sizeof secret);
+    if (status != SKY_OK)
+        return status;
+    status = write_file(root, s);
+    if (status == SKY_OK) {
+        *out = s;
+        return SKY_OK;
+    }
+    sky_secret_free(s);
+    return sky_fail(error, status, "%s/" NAME ": cannot be written: %s", path, sky_errno_text());
 }
 
 sky_status sky_disk_seal_check(const char *key_path, sky_error *error) {
@@ -189,20 +173,19 @@ sky_status sky_disk_seal_check(const char *key_path, sky_error *error) {
     return status;
 }
 
-sky_status sky_disk_seal_again(const sky_disk_folder *f) {
+sky_status sky_disk_seal_again(const sky_disk_seal *seal, int root) {
     uint8_t file[SKY_DISK_SEAL_FILE_BYTES];
     size_t bytes;
-    sky_status status = read_file(f, file, &bytes);
-    if (status != SKY_OK || !f->seal)
+    sky_status status = read_file(root, file, &bytes);
+    if (status != SKY_OK || !seal)
         return status == SKY_OK && bytes > 0 ? SKY_E_DENIED : status;
     if (bytes == 0)
-        return write_file(f, f->seal);
-    return memcmp(file, f->seal->file, sizeof file) == 0 ? SKY_OK : SKY_E_DENIED;
+        return write_file(root, seal);
+    return memcmp(file, seal->file, sizeof file) == 0 ? SKY_OK : SKY_E_DENIED;
 }
 
-void sky_disk_seal_close(sky_disk_folder *f) {
-    sky_secret_free(f->seal);
-    f->seal = NULL;
+void sky_disk_seal_close(sky_disk_seal *seal) {
+    sky_secret_free(seal);
 }
 
 /* ---- entries ---- */

@@ -17,23 +17,28 @@
 #ifndef SKY_TIER_DISK_SEAL_H
 #define SKY_TIER_DISK_SEAL_H
 
-#include "tier/disk/folder.h"
+#include "tier/disk/format.h"
 
 #define SKY_DISK_SEAL_FILE_BYTES 72 /* PATH/.seal: | magic 8 | salt 32 | check 32 | */
 
-/* Give the folder its seal, from the key file that the URL names (NULL: it names none). A folder
- * without entries becomes a sealed one when `create`.
+typedef struct sky_disk_seal sky_disk_seal;
+
+/* The seal of a folder that is open at `root` (`path`, in what errors say), from the key file that
+ * the URL names (NULL: it names none).
  * Owner:  sky_disk_seal_close
- * Errors: SKY_E_DENIED (sealed, and no key or another one; or the key file is open to others),
- *         SKY_E_PARAM (it holds entries that are not sealed), SKY_E_CORRUPT, SKY_E_IO, SKY_E_NOMEM;
- *         `error` says what to do */
-sky_status sky_disk_seal_open(sky_disk_folder *f, const char *path, const char *key_path,
-                              bool create, sky_error *error);
+ * Errors: SKY_MISS (the folder has none), SKY_E_DENIED (sealed, and no key or another one; or the
+ *         key file is open to others), SKY_E_CORRUPT, SKY_E_IO, SKY_E_NOMEM; `error` says what to
+ *         do, but for SKY_MISS */
+sky_status sky_disk_seal_open(int root, const char *path, const char *key_path, sky_disk_seal **out,
+                              sky_error *error);
+/* Make a folder without entries a sealed one. Owner, errors: as above */
+sky_status sky_disk_seal_begin_folder(int root, const char *path, const char *key_path,
+                                      sky_disk_seal **out, sky_error *error);
 /* Can this key file be read and used? Asked before a folder is made for it. Errors: as above */
 sky_status sky_disk_seal_check(const char *key_path, sky_error *error);
 /* The same seal for a folder that was made anew. Errors: SKY_E_IO, SKY_E_DENIED */
-sky_status sky_disk_seal_again(const sky_disk_folder *f);
-void sky_disk_seal_close(sky_disk_folder *f);
+sky_status sky_disk_seal_again(const sky_disk_seal *seal, int root);
+void sky_disk_seal_close(sky_disk_seal *seal); /* NULL is fine */
 
 /* The key that the folder knows; without a seal (NULL) the key itself. Zero stays zero. */
 sky_key sky_disk_seal_hide(const sky_disk_seal *seal, const sky_key *key);

@@ -21,6 +21,7 @@
 #include "io/secret.h"
 #include "tier/disk/disk_fixture.h"
 #include "tier/disk/seal.h"
+#include "tier/disk/segment.h"
 
 #define LARGE (700000u)
 #define SMALL 1000u
