@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/hash.h"
 #include "config/policy.h"
 #include "sim/world_state.h"
 
@@ -18,34 +17,6 @@
 #define OPERATIONS_MAX 65536u
 #define RETRIES_MAX    6
 #define MIGRATE_WINDOW 1024
-
-/* Of a chunk the head is enough, which holds the data's own checksum; and its end. */
-static uint64_t digest_of(const sky__flight *f) {
-    if (f->bytes <= 2 * SKY__SMALL_BYTES)
-        return sky_checksum(f->data, f->bytes, 0);
-    return sky_checksum(f->data + f->bytes - 32, 32,
-                        sky_checksum(f->data, SKY__SMALL_BYTES, f->bytes));
-}
-
-void sky__tell(const sky_world *w, sky_event_kind kind, const sky__flight *f, sky_satellite from) {
-    if (!w->trace)
-        return;
-    sky_world_event e = {.at = w->now, .kind = kind, .from = from};
-    if (f) {
-        e.from = f->from;
-        e.to = f->to;
-        e.bytes = f->bytes;
-        e.digest = digest_of(f);
-    }
-    w->trace(w->trace_context, &e);
-}
-
-void sky__tell_until(const sky_world *w, sky_event_kind kind, sky_satellite from, sky_satellite to,
-                     sky_time until) {
-    sky_world_event e = {.at = w->now, .kind = kind, .from = from, .to = to, .until = until};
-    if (w->trace)
-        w->trace(w->trace_context, &e);
-}
 
 /* Send everything a sender has to say; false when there is no room for all of it. */
 static bool launch_all(sky_world *w, sky__output output, void *sender, const sky__site *liar) {
@@ -83,75 +54,7 @@ static bool session_output(const sky_world *w, void *sender, sky_datagram *out) 
     return said;
 }
 
-/* ---- satellites ---- */
-
-static void add_stat(sky_node_stat *sum, const sky_node_stat *s) {
-    sum->sets += s->sets;
-    sum->gets += s->gets;
-    sum->misses += s->misses;
-    sum->evictions += s->evictions;
-    sum->refused += s->refused;
-    sum->migrated += s->migrated;
-    sum->migrated_bytes += s->migrated_bytes;
-    sum->migrate_retries += s->migrate_retries;
-    sum->malformed += s->malformed;
-    sum->corrupt += s->corrupt;
-    sum->overflow += s->overflow;
-    sum->purged += s->purged;
-    sum->swept += s->swept;
-    sum->gossip += s->gossip;
-    sum->gossip_bytes += s->gossip_bytes;
-    sum->gossip_refused += s->gossip_refused;
-    sum->sweeps += s->sweeps;
-    sum->moved += s->moved;
-}
-
-/* Gossip wakes many that hold nothing: for them memory is neither asked for nor cleared anew. */
-static bool light_up(sky_world *w, uint32_t number) {
-    sky__site *s = &w->sites[number];
-    sky_satellite self = sky_frame_satellite(&w->frame, number);
-    sky_time clock = sky__clock(w, s);
-    if (w->spare_count > 0) {
-        s->memory = w->spares[--w->spare_count];
-        sky_node_init_again(&s->node, &w->node_config, self, clock, s->memory, w->node_bytes);
-    } else {
-        s->memory = malloc(w->node_bytes);
-        if (!s->memory)
-            return false;
-        sky_node_init(&s->node, &w->node_config, self, clock, s->memory, w->node_bytes);
-    }
-    s->alive_at = w->alive_count;
-    w->alive[w->alive_count++] = number;
-    return true;
-}
-
-void sky__put_out(sky_world *w, uint32_t number) {
-    sky__site *s = &w->sites[number];
-    if (!s->memory)
-        return;
-    add_stat(&w->stat.nodes, &s->node.stat);
-    if (sky_node_idle(&s->node) && w->spare_count < SKY__SPARES_MAX)
-        w->spares[w->spare_count++] = s->memory;
-    else
-        free(s->memory);
-    s->memory = NULL;
-    uint32_t last = w->alive[--w->alive_count];
-    w->alive[s->alive_at] = last;
-    w->sites[last].alive_at = s->alive_at;
-    sky_schedule_set(&w->schedule, number, sky__when(w, s, sky__station_wake_at(w, number)));
-}
-
-/* It may soon be spoken to again, by gossip or a lookup: only the one idle for longest goes. */
-static void keep_idle(sky_world *w, uint32_t number) {
-    uint32_t *at = &w->idle[w->idle_next];
-    sky__site *oldest = &w->sites[*at];
-    if (oldest->in_idle && oldest->memory && sky_node_idle(&oldest->node))
-        sky__put_out(w, *at);
-    oldest->in_idle = false;
-    *at = number;
-    w->sites[number].in_idle = true;
-    w->idle_next = (w->idle_next + 1) % SKY__IDLE_KEPT;
-}
+/* ---- satellites and sessions ---- */
 
 /* Send what a station has to say. True: its node or session (NULL: nobody) has said everything. At
  * *wake_at, by its clock, there may be room for more. */
@@ -174,7 +77,7 @@ static void settle_node(sky_world *w, uint32_t number) {
         wake_at = sky__sooner(wake_at, sky_node_wake(&s->node));
     sky_schedule_set(&w->schedule, number, sky__when(w, s, wake_at));
     if (lives && sky_node_idle(&s->node) && !s->in_idle)
-        keep_idle(w, number);
+        sky__keep_idle(w, number);
 }
 
 /* How many ground links the session counts on: it asks the servers in turn. */
@@ -192,7 +95,7 @@ static void settle_session(sky_world *w, sky__ground *g) {
 
 static void node_hears(sky_world *w, uint32_t number, const sky_datagram *d) {
     sky__site *s = &w->sites[number];
-    if (!s->memory && !light_up(w, number)) /* as good as lost: it will be sent again */
+    if (!s->memory && !sky__light_up(w, number)) /* as good as lost: it will be sent again */
         return;
     if (w->tap)
         w->tap(w->tap_context, SKY_TAP_HEARS, &s->node, d);
@@ -523,7 +426,6 @@ void sky_world_destroy(sky_world *w) {
     if (!w)
         return;
     sky__links_deinit(w);
-    sky__faults_deinit(w);
     sky__outages_deinit(w);
     sky__stations_deinit(w);
     while (w->alive_count > 0)
@@ -553,7 +455,7 @@ void sky_world_stats(const sky_world *w, sky_world_stat *out) {
     sky__stations_stat(w, &out->transport);
     for (uint32_t i = 0; i < w->alive_count; i++) {
         const sky_node *node = &w->sites[w->alive[i]].node;
-        add_stat(&out->nodes, &node->stat);
+        sky__node_stat_add(&out->nodes, &node->stat);
         out->chunks += sky_node_chunks(node);
         out->satellites_used += sky_node_chunks(node) > 0;
     }

@@ -1,32 +1,19 @@
-/* What goes wrong in a sky by chance, each by its own rate and all from one generator: crashes,
- * partitions, clocks that stand still, an enemy's datagrams, satellites that lie.
+/* What goes wrong in a sky. By chance, each by its own rate and all from one generator: crashes,
+ * partitions, clocks that stand still, an enemy's datagrams. At set times, by the scenario's
+ * outages: a satellite that loses its memory and is silent, a laser that is down, a ground station
+ * that neither sends nor hears.
  *
- * The enemy hears what is on the links and can send anything from anywhere, but has no key: he
- * sends noise, what he heard with bits turned, and what he heard as it was. The liars are
- * satellites: what they say is well formed. A liar that forges content with a checksum to match is
- * beyond this layer, whose checksums hold against accidents; sealed payloads are what stops it. */
-#include <stdlib.h>
+ * The enemy hears what is on the links and can send anything from anywhere, but has no key: it
+ * sends noise, what it heard with bits turned, and what it heard as it was. */
 #include <string.h>
+
+#include "base/clock.h"
 
 #include "sim/world_state.h"
 
 #define PARTITION_NS SKY_SECONDS(10)
 #define FREEZE_NS    SKY_SECONDS(20)
 #define NOISE_BYTES  256
-
-/* ---- clocks ---- */
-
-sky_time sky__clock(const sky_world *w, const sky__site *s) {
-    return w->now < s->frozen_until ? s->frozen_at : w->now + s->skew_ns;
-}
-
-sky_time sky__when(const sky_world *w, const sky__site *s, sky_time at) {
-    if (at == SKY_TIME_NEVER)
-        return at;
-    if (w->now < s->frozen_until && at > s->frozen_at && at - s->skew_ns < s->frozen_until)
-        return s->frozen_until;
-    return at - s->skew_ns;
-}
 
 /* ---- crash, partition, freeze ---- */
 
@@ -53,19 +40,6 @@ void sky_world_freeze(sky_world *w, sky_satellite satellite, sky_time until) {
 }
 
 /* ---- an enemy ---- */
-
-void sky__overhear(sky_world *w, const sky__flight *x) {
-    sky__overheard *o = &w->overheard[w->overheard_next];
-    if (!o->data)
-        o->data = malloc(SKY_WIRE_BYTES_MAX);
-    if (!o->data)
-        return;
-    o->from = x->from;
-    o->to = x->to;
-    o->bytes = x->bytes;
-    memcpy(o->data, x->data, x->bytes);
-    w->overheard_next = (w->overheard_next + 1) % SKY__OVERHEARD;
-}
 
 static sky_satellite any_satellite(sky_world *w) {
     uint64_t number = sky_prng_below(&w->prng, w->frame.satellite_count);
@@ -110,47 +84,7 @@ static void send_intrusion(sky_world *w) {
         send_noise(w);
 }
 
-/* ---- liars ---- */
-
-/* Chunks and answers that name another time of setting, and so another place. */
-static void tell_wrong_shift(const sky_world *w, sky_datagram *d) {
-    sky_message m;
-    if (sky_message_decode(d->data, d->bytes, &m) != SKY_OK || m.type != SKY_WIRE_MIGRATE)
-        return;
-    m.facts.set_ms += w->frame.turning.rotation_ns / SKY_MS(1) + 1;
-    d->bytes = sky_message_encode(&m, d->data, d->bytes_max);
-}
-
-bool sky__lie(sky_world *w, const sky__site *s, sky_datagram *d) {
-    switch (s->liar) {
-    case SKY_LIAR_WRONG_BYTES:
-        if (d->bytes > SKY__SMALL_BYTES)
-            d->data[d->bytes - 1] ^= 1;
-        return true;
-    case SKY_LIAR_WRONG_SHIFT:
-        tell_wrong_shift(w, d);
-        return true;
-    case SKY_LIAR_BLACK_HOLE:
-        return false;
-    default:
-        return true;
-    }
-}
-
-static void choose_liars(sky_world *w) {
-    uint32_t liars = w->scenario.faults.liar_satellites;
-    sky_liar kind = w->scenario.faults.liar;
-    for (uint32_t i = 0; i < liars && i < w->frame.satellite_count;) {
-        uint32_t number = (uint32_t)sky_prng_below(&w->prng, w->frame.satellite_count);
-        sky__site *s = &w->sites[number];
-        if (s->liar != SKY_LIAR_NOT)
-            continue;
-        s->liar = kind == SKY_LIAR_MIXED ? (sky_liar)(SKY_LIAR_WRONG_BYTES + i % 3)
-                  : kind == SKY_LIAR_NOT ? SKY_LIAR_WRONG_BYTES
-                                         : kind;
-        i++;
-    }
-}
+/* ---- clocks that differ ---- */
 
 static void skew_clocks(sky_world *w) {
     sky_time most = w->scenario.faults.skew_ns;
@@ -158,7 +92,46 @@ static void skew_clocks(sky_world *w) {
         w->sites[i].skew_ns = (sky_time)sky_prng_below(&w->prng, (uint64_t)(2 * most + 1)) - most;
 }
 
-/* ---- when ---- */
+/* ---- outages at set times ---- */
+
+static void begin_outage(sky_world *w, const sky_outage *o) {
+    w->stat.partitions++;
+    if (o->kind == SKY_OUTAGE_SATELLITE) {
+        sky__site *s = sky__site_of(w, o->a);
+        sky_world_crash(w, o->a);
+        s->out_until = sky__later(s->out_until, o->to_ns);
+        sky__tell_until(w, SKY_EVENT_PARTITIONED, o->a, SKY_GROUND, o->to_ns);
+    } else if (o->kind == SKY_OUTAGE_STATION) {
+        const sky_satellite address = {0, o->ground > 0 ? o->ground + 1 : 0};
+        sky__ground *g = &w->grounds[o->ground];
+        g->out_until = sky__later(g->out_until, o->to_ns);
+        sky__tell_until(w, SKY_EVENT_PARTITIONED, address, SKY_GROUND, o->to_ns);
+    } else {
+        sky__tell_until(w, SKY_EVENT_LINK_DOWN, o->a, o->b, o->to_ns);
+    }
+}
+
+static void outages_fall(sky_world *w) {
+    sky_scenario *s = &w->scenario;
+    while (w->outage_next < s->outage_count && s->outages[w->outage_next].from_ns <= w->now)
+        begin_outage(w, &s->outages[w->outage_next++]);
+    if (w->outage_next < s->outage_count)
+        sky_schedule_set(&w->schedule, sky__strike_id(w, SKY__STRIKE_OUTAGE),
+                         s->outages[w->outage_next].from_ns);
+}
+
+/* Earlier ones first; of one time in the order of the file. */
+static void sort_outages(sky_outage *outages, uint32_t count) {
+    for (uint32_t i = 1; i < count; i++) {
+        sky_outage moved = outages[i];
+        uint32_t k = i;
+        for (; k > 0 && outages[k - 1].from_ns > moved.from_ns; k--)
+            outages[k] = outages[k - 1];
+        outages[k] = moved;
+    }
+}
+
+/* ---- by chance ---- */
 
 static double strikes_per_h(const sky_world *w, sky__strike kind) {
     const sky_scenario *c = &w->scenario;
@@ -187,7 +160,7 @@ static void strike_later(sky_world *w, sky__strike kind) {
 void sky__strike_falls(sky_world *w, sky__strike kind) {
     const sky_scenario *c = &w->scenario;
     if (kind == SKY__STRIKE_OUTAGE) {
-        sky__outages_fall(w);
+        outages_fall(w);
         return;
     }
     sky_satellite s = kind == SKY__STRIKE_HOSTILE ? SKY_GROUND : any_satellite(w);
@@ -205,13 +178,13 @@ void sky__strike_falls(sky_world *w, sky__strike kind) {
 }
 
 void sky__faults_init(sky_world *w) {
-    choose_liars(w);
+    sky__liars_choose(w);
     skew_clocks(w);
     for (int kind = 0; kind < SKY__STRIKE_OUTAGE; kind++)
         strike_later(w, (sky__strike)kind);
-}
-
-void sky__faults_deinit(sky_world *w) {
-    for (uint32_t i = 0; i < SKY__OVERHEARD; i++)
-        free(w->overheard[i].data);
+    sky_scenario *s = &w->scenario;
+    sort_outages(s->outages, s->outage_count);
+    if (s->outage_count > 0)
+        sky_schedule_set(&w->schedule, sky__strike_id(w, SKY__STRIKE_OUTAGE),
+                         s->outages[0].from_ns);
 }

@@ -133,6 +133,8 @@ void sky__links_deinit(sky_world *w) {
     pool_deinit(&w->large);
     pool_deinit(&w->small);
     free(w->flights);
+    for (uint32_t i = 0; i < SKY__OVERHEARD; i++)
+        free(w->overheard[i].data);
 }
 
 /* ---- chance ---- */
@@ -244,6 +246,20 @@ static bool leave_link(sky_world *w, const sky__flight *x, sky_time *leaves) {
     return queued;
 }
 
+/* An enemy on the link takes note of a message. */
+static void overhear_flight(sky_world *w, const sky__flight *x) {
+    sky__overheard *o = &w->overheard[w->overheard_next];
+    if (!o->data)
+        o->data = malloc(SKY_WIRE_BYTES_MAX);
+    if (!o->data)
+        return;
+    o->from = x->from;
+    o->to = x->to;
+    o->bytes = x->bytes;
+    memcpy(o->data, x->data, x->bytes);
+    w->overheard_next = (w->overheard_next + 1) % SKY__OVERHEARD;
+}
+
 /* Send a message: through the sender's queue, then at the speed of light. What comes down goes
  * through the terminal's queue at the end of its way. */
 static void launch_flight(sky_world *w, uint32_t f) {
@@ -266,7 +282,7 @@ static void launch_flight(sky_world *w, uint32_t f) {
         return;
     }
     if (c->faults.hostile_per_s > 0)
-        sky__overhear(w, x);
+        overhear_flight(w, x);
     if (draw_chance(w, c->faults.corrupt)) {
         w->stat.corrupted++;
         flip_a_bit(w, x);

@@ -1,5 +1,4 @@
-/* Outages at set times: a satellite that loses its memory and is silent, a laser that is down, a
- * ground station that neither sends nor hears.
+/* Lasers that are down at set times, and how messages go then (world_faults.c begins the outages).
  *
  *   datagrams     what goes over a laser that is down is lost; the transport tries other ways
  *   physical      the frame's ways go round it (orbit/true_sky.h)
@@ -174,58 +173,12 @@ bool sky__way_of(const sky_world *w, sky_satellite from, sky_satellite to, sky_t
     return true;
 }
 
-/* ---- when ---- */
-
-static void begin_outage(sky_world *w, const sky_outage *o) {
-    w->stat.partitions++;
-    if (o->kind == SKY_OUTAGE_SATELLITE) {
-        sky__site *s = sky__site_of(w, o->a);
-        sky_world_crash(w, o->a);
-        s->out_until = sky__later(s->out_until, o->to_ns);
-        sky__tell_until(w, SKY_EVENT_PARTITIONED, o->a, SKY_GROUND, o->to_ns);
-    } else if (o->kind == SKY_OUTAGE_STATION) {
-        const sky_satellite address = {0, o->ground > 0 ? o->ground + 1 : 0};
-        sky__ground *g = &w->grounds[o->ground];
-        g->out_until = sky__later(g->out_until, o->to_ns);
-        sky__tell_until(w, SKY_EVENT_PARTITIONED, address, SKY_GROUND, o->to_ns);
-    } else {
-        sky__tell_until(w, SKY_EVENT_LINK_DOWN, o->a, o->b, o->to_ns);
-    }
-}
-
-void sky__outages_fall(sky_world *w) {
-    sky_scenario *s = &w->scenario;
-    while (w->outage_next < s->outage_count && s->outages[w->outage_next].from_ns <= w->now)
-        begin_outage(w, &s->outages[w->outage_next++]);
-    if (w->outage_next < s->outage_count)
-        sky_schedule_set(&w->schedule, sky__strike_id(w, SKY__STRIKE_OUTAGE),
-                         s->outages[w->outage_next].from_ns);
-}
-
-/* Earlier ones first; of one time in the order of the file. */
-static void sort_outages(sky_outage *outages, uint32_t count) {
-    for (uint32_t i = 1; i < count; i++) {
-        sky_outage moved = outages[i];
-        uint32_t k = i;
-        for (; k > 0 && outages[k - 1].from_ns > moved.from_ns; k--)
-            outages[k] = outages[k - 1];
-        outages[k] = moved;
-    }
-}
-
 sky_status sky__outages_init(sky_world *w) {
-    sky_scenario *s = &w->scenario;
+    const sky_scenario *s = &w->scenario;
     bool links = false;
-    sort_outages(s->outages, s->outage_count);
     for (uint32_t i = 0; i < s->outage_count; i++)
         links |= s->outages[i].kind == SKY_OUTAGE_LINK;
-    sky_status status = SKY_OK;
-    if (links && !w->frame.physical && !s->links.datagrams)
-        status = grid_create(w, &w->grid);
-    if (s->outage_count > 0)
-        sky_schedule_set(&w->schedule, sky__strike_id(w, SKY__STRIKE_OUTAGE),
-                         s->outages[0].from_ns);
-    return status;
+    return links && !w->frame.physical && !s->links.datagrams ? grid_create(w, &w->grid) : SKY_OK;
 }
 
 void sky__outages_deinit(sky_world *w) {

@@ -1,5 +1,10 @@
-/* The world's insides, shared by world.c (life, time, satellites), world_links.c (messages on their
- * way), world_stations.c (datagrams) and world_faults.c (what goes wrong).
+/* The world's insides. A file calls only those above it in this list:
+ *
+ *   world_state     trace, clocks                  world_stations  datagrams
+ *   world_liars     what liars say                 world_sites     satellites come and go
+ *   world_weather   ground links vary              world_faults    what goes wrong, and when
+ *   world_outages   ways past lasers that are down world           time, life
+ *   world_links     messages on their way          world_verify    looking in
  *
  *   flight:  launch ──► [queue] ──light──► arrive         owns one buffer of a pool, until it ends
  *   site:    no memory ──first message──► node ──empty──► no memory
@@ -171,18 +176,63 @@ static inline sky__site *sky__site_of(const sky_world *w, sky_satellite s) {
     return &w->sites[sky_frame_number(&w->frame, s)];
 }
 
-/* ---- world.c ---- */
+/* ---- world_state.c ---- */
 void sky__tell(const sky_world *w, sky_event_kind kind, const sky__flight *f, sky_satellite from);
 /* Something is out of order for a time. */
 void sky__tell_until(const sky_world *w, sky_event_kind kind, sky_satellite from, sky_satellite to,
                      sky_time until);
-/* A satellite loses its memory. */
-void sky__put_out(sky_world *w, uint32_t number);
+/* Where a satellite's clock stands. */
+sky_time sky__clock(const sky_world *w, const sky__site *s);
+/* When it will show `at`. */
+sky_time sky__when(const sky_world *w, const sky__site *s, sky_time at);
 
+/* ---- world_liars.c ---- */
+/* Chooses those of the scenario, by chance. */
+void sky__liars_choose(sky_world *w);
+/* What a liar makes of what its node says; false: nothing. */
+bool sky__lie(sky_world *w, const sky__site *s, sky_datagram *d);
+
+/* ---- world_weather.c ---- */
+/* Are ground links not always the same? */
+bool sky__links_vary(const sky_world *w);
+/* What is left now of the ground's link with this satellite, or with the one it is reached by. */
+sky_link_quality sky__ground_quality(const sky_world *w, const sky__ground *g,
+                                     sky_satellite satellite);
+/* Its rate now; the result is what its full queue takes to send. */
+sky_time sky__ground_link(const sky_world *w, const sky__ground *g, sky_satellite satellite,
+                          uint64_t *bits_s);
+/* Let the session know what its link, of `bits_s` at its best, carries now. */
+void sky__tell_rate(sky_world *w, sky__ground *g, uint64_t bits_s);
+
+/* ---- world_outages.c ---- */
+/* Errors: SKY_E_NOMEM */
+sky_status sky__outages_init(sky_world *w);
+void sky__outages_deinit(sky_world *w);
+/* False: so many lasers are down that there is no way. Where light goes round some, *ns becomes how
+ * long that takes. */
+bool sky__way_of(const sky_world *w, sky_satellite from, sky_satellite to, sky_time *ns);
+
+/* ---- world_links.c ---- */
+bool sky__links_init(sky_world *w, uint32_t flight_max);
+void sky__links_deinit(sky_world *w);
+/* A buffer for the largest message; NULL when everything is in the air. */
+uint8_t *sky__buffer_take(sky_world *w);
+void sky__buffer_give(sky_world *w, uint8_t *buffer);
+/* A message that a sender wrote into such a buffer sets out. Owner: takes d->data */
+void sky__set_out(sky_world *w, const sky_datagram *d);
+/* What someone says who is on no link: it is at its destination at once. Data is copied. */
+void sky__intrude(sky_world *w, const sky_datagram *d);
+void sky__flight_end(sky_world *w, uint32_t f);
+void sky__drop(sky_world *w, uint32_t f, sky_event_kind kind, uint64_t *count);
+bool sky__cut_off(const sky_world *w, sky_satellite s);
+/* Take a place in a queue that serves one message after another; false when it is full. */
+bool sky__pass_queue(sky_world *w, sky_time *free_at, sky_time queue_ns, uint64_t bits_s,
+                     uint32_t bytes);
+
+/* ---- world_stations.c ---- */
 /* A sender's next message; false when there is none. */
 typedef bool (*sky__output)(const sky_world *w, void *sender, sky_datagram *out);
 
-/* ---- world_stations.c ---- */
 sky_status sky__stations_init(sky_world *w);
 void sky__stations_deinit(sky_world *w);
 void sky__stations_stat(const sky_world *w, sky_transport_stat *out);
@@ -204,56 +254,18 @@ uint64_t sky__station_payload_bits_s(const sky_world *w, const sky__ground *g);
 /* What the transport's own repeats add to the time of an answer. */
 sky_time sky__station_late_ns(const sky_world *w);
 
-/* ---- world_links.c ---- */
-bool sky__links_init(sky_world *w, uint32_t flight_max);
-void sky__links_deinit(sky_world *w);
-/* A buffer for the largest message; NULL when everything is in the air. */
-uint8_t *sky__buffer_take(sky_world *w);
-void sky__buffer_give(sky_world *w, uint8_t *buffer);
-/* A message that a sender wrote into such a buffer sets out. Owner: takes d->data */
-void sky__set_out(sky_world *w, const sky_datagram *d);
-/* What someone says who is on no link: it is at its destination at once. Data is copied. */
-void sky__intrude(sky_world *w, const sky_datagram *d);
-void sky__flight_end(sky_world *w, uint32_t f);
-void sky__drop(sky_world *w, uint32_t f, sky_event_kind kind, uint64_t *count);
-bool sky__cut_off(const sky_world *w, sky_satellite s);
-/* Take a place in a queue that serves one message after another; false when it is full. */
-bool sky__pass_queue(sky_world *w, sky_time *free_at, sky_time queue_ns, uint64_t bits_s,
-                     uint32_t bytes);
-
-/* ---- world_weather.c ---- */
-/* Are ground links not always the same? */
-bool sky__links_vary(const sky_world *w);
-/* What is left now of the ground's link with this satellite, or with the one it is reached by. */
-sky_link_quality sky__ground_quality(const sky_world *w, const sky__ground *g,
-                                     sky_satellite satellite);
-/* Its rate now; the result is what its full queue takes to send. */
-sky_time sky__ground_link(const sky_world *w, const sky__ground *g, sky_satellite satellite,
-                          uint64_t *bits_s);
-/* Let the session know what its link, of `bits_s` at its best, carries now. */
-void sky__tell_rate(sky_world *w, sky__ground *g, uint64_t bits_s);
-
-/* ---- world_outages.c ---- */
-/* Puts the scenario's outages in order. Errors: SKY_E_NOMEM */
-sky_status sky__outages_init(sky_world *w);
-void sky__outages_deinit(sky_world *w);
-/* Those whose time has come. */
-void sky__outages_fall(sky_world *w);
-/* False: so many lasers are down that there is no way. Where light goes round some, *ns becomes how
- * long that takes. */
-bool sky__way_of(const sky_world *w, sky_satellite from, sky_satellite to, sky_time *ns);
+/* ---- world_sites.c ---- */
+void sky__node_stat_add(sky_node_stat *sum, const sky_node_stat *s);
+/* A satellite that does not exist gets its node; false: no memory. */
+bool sky__light_up(sky_world *w, uint32_t number);
+/* A satellite loses its memory. */
+void sky__put_out(sky_world *w, uint32_t number);
+/* One that holds nothing stays among those idle for the shortest time. */
+void sky__keep_idle(sky_world *w, uint32_t number);
 
 /* ---- world_faults.c ---- */
+/* Also puts the scenario's outages in order. */
 void sky__faults_init(sky_world *w);
-void sky__faults_deinit(sky_world *w);
 void sky__strike_falls(sky_world *w, sky__strike kind);
-/* An enemy on the link takes note of a message. */
-void sky__overhear(sky_world *w, const sky__flight *x);
-/* What a liar makes of what its node says; false: nothing. */
-bool sky__lie(sky_world *w, const sky__site *s, sky_datagram *d);
-/* Where a satellite's clock stands. */
-sky_time sky__clock(const sky_world *w, const sky__site *s);
-/* When it will show `at`. */
-sky_time sky__when(const sky_world *w, const sky__site *s, sky_time at);
 
 #endif
