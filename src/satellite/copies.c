@@ -34,10 +34,6 @@
 
 typedef struct sky_node_slot slot;
 
-bool sky__copied(const slot *s) {
-    return s->facts.copies > 1;
-}
-
 static bool node_mends(const sky_node *n) {
     return n->config->mend_period_ns > 0 && n->config->frame && n->copied_count > 0;
 }

@@ -142,16 +142,6 @@ void sky__gossip_begin(sky_node *n, const sky_chunk_id *id, const sky_chunk_fact
         note_message(n, &r, ways);
 }
 
-bool sky__credit_take(sky_time *credit, sky_time now, sky_time unit, uint32_t most) {
-    sky_time full = now - most * unit;
-    if (*credit < full)
-        *credit = full;
-    if (*credit > now - unit)
-        return false;
-    *credit += unit;
-    return true;
-}
-
 /* Who told it needs not be told. */
 static uint8_t ways_but(const sky_node *n, sky_satellite teller, uint8_t ways) {
     for (uint32_t way = 0; way < WAYS; way++) {

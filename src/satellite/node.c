@@ -1,4 +1,4 @@
-/* The satellite: store, queue, migration. See node.h for the picture. */
+/* The satellite: memory, time, queue, migration. See node.h for the picture. */
 #include <assert.h>
 #include <string.h>
 
@@ -107,198 +107,25 @@ void sky_node_init(sky_node *n, const sky_node_config *config, sky_satellite sel
     memset(n->blocks, 0, (n->bucket_mask + 1) * sizeof *n->blocks);
 }
 
-/* ---- chunks ---- */
-
-static slot *slot_at(const sky_node *n, uint32_t link) {
-    return sky__slot_at(n, link);
-}
-
-static sky_satellite sent_to(const slot *s) {
-    return (sky_satellite){s->sent_plane, s->sent_slot};
-}
-
-/* A DROP or MOVE of one chunk for who was sent it last. With no room to say it, his LRU finds the
- * chunk. */
-static void tell_taker(sky_node *n, const slot *s, sky_wire_type type) {
-    if (s->sent_plane == 0 || n->ack_count == SKY_NODE_ACKS_MAX)
-        return;
-    uint32_t i = n->ack_count++;
-    n->acks[i].to = sent_to(s);
-    n->acks[i].request = s->request;
-    n->acks[i].id = s->id;
-    n->acks[i].type = type;
-}
-
-/* The other has it, or nobody will ever know: tell him what we were told. */
-static void pass_drop_on(sky_node *n, slot *s) {
-    tell_taker(n, s, SKY_WIRE_DROP);
-    sky__node_remove(n, s);
-}
-
-/* Forget it, also where it may have arrived by now: a chunk on its way out is kept until the other
- * has answered, or not, and is then told too. */
-void sky__node_drop(sky_node *n, slot *s) {
-    if (s->move != SENT) {
-        pass_drop_on(n, s);
-        return;
-    }
-    s->doomed = true;
-    sky__node_first_to_go(n, s);
-}
-
-sky_satellite sky__node_place(const sky_node *n, const sky_chunk_facts *facts) {
-    return sky_chunk_place(&n->config->constellation, &n->config->turning, facts, n->turns);
-}
-
-static sky_satellite place_of(const sky_node *n, const slot *s) {
-    return sky__node_place(n, &s->facts);
-}
-
-static bool belongs_here(const sky_node *n, const slot *s) {
-    return sky_satellite_equal(place_of(n, s), n->self);
-}
-
-/* To where it belongs by now. Who was sent it for another place is told: both copies go to the new
- * one, and are one there. */
-static void set_out(sky_node *n, slot *s) {
-    if (s->redirected)
-        tell_taker(n, s, SKY_WIRE_MOVE);
-    s->redirected = false;
-    sky__node_move_to(n, s, belongs_here(n, s) ? HELD : WAITING);
-}
-
-/* For a chunk of `key`'s block. Another tenant's block is not named to who took its room. */
-static void evict_slot(sky_node *n, slot *s, const sky_key *key, sky_outcome *outcome,
-                       sky_chunk_id *evicted) {
-    if (s->doomed) {
-        pass_drop_on(n, s);
-        return;
-    }
-    const sky_chunk_facts facts = s->facts;
-    const sky_chunk_id id = s->id;
-    if (!n->config->sealed || sky__same_tenant(&id.key, key)) {
-        *outcome = SKY_STORED_EVICTED;
-        *evicted = id;
-    }
-    n->stat.evictions++;
-    sky__node_remove(n, s);
-    sky__gossip_begin(n, &id, &facts);
-}
-
-/* A free slot for a chunk of `key`'s block, if need be one that is taken; NULL when its tenant has
- * its share, and all of it pinned. */
-static slot *make_room(sky_node *n, const sky_key *key, sky_outcome *outcome,
-                       sky_chunk_id *evicted) {
-    *outcome = SKY_STORED;
-    if (!n->slot_free && n->slot_fresh == n->slot_count) {
-        slot *spare = sky__node_spare(n, key);
-        if (!spare) {
-            *outcome = SKY_NOT_STORED;
-            n->stat.refused++;
-            return NULL;
-        }
-        evict_slot(n, spare, key, outcome, evicted);
-    }
-    uint32_t link = n->slot_free;
-    if (!link)
-        return &n->slots[n->slot_fresh++];
-    n->slot_free = slot_at(n, link)->chain;
-    return slot_at(n, link);
-}
-
-/* Where the chunk belongs from now on. What it is does not change. */
-static void give_place(slot *s, const sky_chunk_facts *facts) {
-    s->tries = 0;
-    s->facts.set_ms = facts->set_ms;
-    s->facts.centre = facts->centre;
-    s->facts.first = facts->first;
-    s->facts.next = facts->next;
-    s->facts.window_planes = facts->window_planes;
-    s->facts.window_slots = facts->window_slots;
-    s->facts.strategy = facts->strategy;
-    s->facts.moves = facts->moves;
-}
-
-/* Of a key's heads only the newest is kept: there is one at most. False: it is another. */
-static bool is_newest_head(sky_node *n, const sky_message *m) {
-    slot *other = sky__node_find_head(n, &m->id.key, m->id.version);
-    if (!other || other->id.version > m->id.version)
-        return !other;
-    sky__node_remove(n, other);
-    return true;
-}
-
-/* The sky turned while it was under way. But a clock that is ahead of ours gives us chunks that to
- * us are still his: such a one stays, for given to and fro it would be where nobody asks. */
-static bool to_move_on(const sky_node *n, const slot *s, sky_satellite giver) {
-    sky_satellite place = place_of(n, s);
-    return !sky_satellite_equal(place, n->self) && !sky_satellite_equal(place, giver);
-}
-
-/* Who may say from now on that it goes, or belongs elsewhere. */
-static void note_giver(slot *s, sky_satellite giver) {
-    s->giver_plane = (uint16_t)giver.plane;
-    s->giver_slot = (uint16_t)(giver.plane ? giver.slot : 0);
-}
-
-sky_outcome sky__node_store(sky_node *n, const sky_message *m, sky_satellite giver,
-                            sky_chunk_id *evicted) {
-    slot *s = sky__node_find(n, &m->id);
-    sky_outcome outcome = SKY_STORED;
-    if (m->id.number == 0 && !is_newest_head(n, m))
-        return outcome;
-    if (s && s->doomed && giver.plane)
-        return outcome; /* it goes, wherever it comes from */
-    if (s) {            /* said twice: the same name is the same bytes */
-        s->doomed = false;
-        note_giver(s, giver);
-        sky__node_touch(n, s);
-        s->facts.spare |= m->facts.spare;
-        if (sky_facts_later(&m->facts, &s->facts)) { /* moved, and ours did not hear of it */
-            give_place(s, &m->facts);
-            s->redirected = s->move == SENT;
-        }
-        /* The teller may drop his copy on our word, so a copy of ours that is on its way out must
-         * not go on an older word from elsewhere. */
-        if (s->move == SENT)
-            set_out(n, s);
-        else if (s->move != WAITING && to_move_on(n, s, giver))
-            sky__node_move_to(n, s, WAITING); /* it stayed for an earlier giver's clock */
-        return outcome;
-    }
-    s = make_room(n, &m->id.key, &outcome, evicted);
-    if (!s)
-        return outcome;
-    *s = (slot){
-        .id = m->id, .facts = m->facts, .data_bytes = m->data_bytes, .used = true, .touched = true};
-    memcpy(sky__node_data(n, s), m->data, m->data_bytes);
-    sky__node_data(n, s)[0] ^= SKY_BUG("byte-flipped", 50);
-    note_giver(s, giver);
-    sky__node_insert(n, s);
-    if (giver.plane == 0)
-        sky__node_touch(n, s);
-    if (to_move_on(n, s, giver))
-        sky__node_move_to(n, s, WAITING);
-    return outcome;
-}
-
 /* ---- the sky turns ---- */
 
 /* Oldest first, so that the order of use survives the move. */
 static void collect_movers(sky_node *n, const sky_node_list *l) {
-    for (uint32_t link = l->last; link; link = slot_at(n, link)->links[USE].before) {
-        slot *s = slot_at(n, link);
+    for (uint32_t link = l->last; link; link = sky__slot_at(n, link)->links[USE].before) {
+        slot *s = sky__slot_at(n, link);
         s->tries = s->doubts = 0;
         if (SKY_BUG("turn-slept-through", 5))
             continue;
         if (s->move == SKY__DOUBTED)
             sky__node_move_to(n, s, HELD); /* its copies too are elsewhere by now */
-        if (s->move == HELD && !belongs_here(n, s))
+        if (s->move == HELD && !sky__node_belongs(n, s))
             sky__node_move_to(n, s, WAITING);
-        else if (s->move == WAITING && belongs_here(n, s))
+        else if (s->move == WAITING && sky__node_belongs(n, s))
             sky__node_move_to(n, s, HELD);
-        else if (s->move == SENT && !s->doomed && !sky_satellite_equal(sent_to(s), place_of(n, s)))
-            set_out(n, s); /* who was to take it may be dead, and it is looked for ahead */
+        else if (s->move == SENT && !s->doomed &&
+                 !sky_satellite_equal(sky__sent_to(s), sky__node_place(n, &s->facts)))
+            sky__node_set_out(n,
+                              s); /* who was to take it may be dead, and it is looked for ahead */
     }
 }
 
@@ -316,14 +143,14 @@ static void advance_clock(sky_node *n, sky_time now) {
     }
     sky__node_let_lapse(n);
     /* Nearly all wait equally long, so the first sent is the first to be late. */
-    while (n->sent.first && slot_at(n, n->sent.first)->deadline <= now) {
-        slot *s = slot_at(n, n->sent.first);
+    while (n->sent.first && sky__slot_at(n, n->sent.first)->deadline <= now) {
+        slot *s = sky__slot_at(n, n->sent.first);
         if (s->doomed) {
-            pass_drop_on(n, s);
+            sky__node_pass_drop_on(n, s);
             continue;
         }
         n->stat.migrate_retries++;
-        set_out(n, s);
+        sky__node_set_out(n, s);
     }
 }
 
@@ -493,14 +320,14 @@ static void take_migrate_ack(sky_node *n, const sky_datagram *in, const sky_mess
     if (s && m->outcome == SKY_REMOVED && sky__copies_refused(n, in, m, s))
         return;
     if (!s || s->move != SENT || s->request != m->request || m->outcome == SKY_NOT_STORED ||
-        !sky_satellite_equal(in->from, sent_to(s)))
+        !sky_satellite_equal(in->from, sky__sent_to(s)))
         return;
     if (s->doomed) {
-        pass_drop_on(n, s);
+        sky__node_pass_drop_on(n, s);
         return;
     }
     if (s->redirected) {
-        set_out(n, s);
+        sky__node_set_out(n, s);
         return;
     }
     n->stat.migrated++;
@@ -524,10 +351,10 @@ static void move_chunk(sky_node *n, slot *s, const sky_chunk_facts *facts) {
         return; /* overtaken by a later one */
     s->facts.spare = facts->spare;
     s->redirected = true;
-    give_place(s, facts);
+    sky__give_place(s, facts);
     n->stat.moved++;
     if (s->move != SENT)
-        set_out(n, s);
+        sky__node_set_out(n, s);
 }
 
 /* A satellite may say of a chunk that it goes, or belongs elsewhere, when it gave it to us or got
@@ -536,7 +363,7 @@ static void move_chunk(sky_node *n, slot *s, const sky_chunk_facts *facts) {
 static bool slot_concerns(const slot *s, sky_satellite teller) {
     const sky_satellite giver = {s->giver_plane, s->giver_slot};
     return teller.plane == 0 || sky_satellite_equal(teller, giver) ||
-           sky_satellite_equal(teller, sent_to(s));
+           sky_satellite_equal(teller, sky__sent_to(s));
 }
 
 /* With `older` a head of an older version goes too: it is the one there is. */
@@ -654,13 +481,6 @@ void sky_node_input(sky_node *n, sky_time now, const sky_datagram *in) {
 
 /* ---- output ---- */
 
-void sky__node_send(const sky_node *n, const sky_message *m, sky_satellite to, sky_datagram *out) {
-    out->from = n->self;
-    out->to = to;
-    out->bytes = sky_message_encode(m, out->data, out->bytes_max);
-    assert(out->bytes > 0);
-}
-
 /* False: what it was about is gone. */
 static bool send_ack(sky_node *n, sky_datagram *out) {
     uint32_t i = --n->ack_count;
@@ -720,8 +540,8 @@ static void send_answer(sky_node *n, sky_time now, sky_datagram *out) {
 }
 
 static void send_migrate(sky_node *n, sky_time now, sky_datagram *out) {
-    slot *s = slot_at(n, n->waiting.first);
-    sky_satellite to = place_of(n, s);
+    slot *s = sky__slot_at(n, n->waiting.first);
+    sky_satellite to = sky__node_place(n, &s->facts);
     s->request = ++n->migrate_request;
     s->sent_plane = (uint16_t)to.plane;
     s->sent_slot = (uint16_t)to.slot;
@@ -771,7 +591,7 @@ sky_time sky_node_wake(const sky_node *n) {
     if (may_migrate(n))
         at = sky__sooner(at, n->migrate_next);
     if (n->sent.first)
-        at = sky__sooner(at, slot_at(n, n->sent.first)->deadline);
+        at = sky__sooner(at, sky__slot_at(n, n->sent.first)->deadline);
     if (sky_node_chunks(n) > 0)
         at = sky__sooner(at, n->turn_ends);
     if (node_sweeps(n))
@@ -780,10 +600,6 @@ sky_time sky_node_wake(const sky_node *n) {
 }
 
 /* ---- looking in ---- */
-
-uint32_t sky_node_chunks(const sky_node *n) {
-    return n->chunk_count;
-}
 
 bool sky_node_idle(const sky_node *n) {
     return sky_node_chunks(n) == 0 && n->job_count == 0 && n->ack_count == 0 &&

@@ -1,6 +1,10 @@
 /* What a satellite tells of itself, and what hosts and checkers see without asking it. */
 #include "satellite/node_state.h"
 
+uint32_t sky_node_chunks(const sky_node *n) {
+    return n->chunk_count;
+}
+
 void sky__node_tell(const sky_node *n, uint64_t out[SKY_STAT_COUNT]) {
     const sky_node_stat *t = &n->stat;
     out[SKY_STAT_CHUNKS] = sky_node_chunks(n);

@@ -1,6 +1,10 @@
-/* The satellite's insides, shared by node.c (queue, migration), node_table.c (what is held, and who
- * makes room), node_look.c (looking in), gossip.c (blocks that lost a chunk), copies.c (copies made
- * again), removed.c (what is not to be made again) and decide.c (puts under a condition). */
+/* The satellite's insides. A file calls only those above it in this list:
+ *
+ *   node_table  what is held, and who makes room     gossip      blocks that lost a chunk
+ *   node_look   looking in                           node_store  chunks that come
+ *   node_chunk  where chunks belong; they go         decide      puts under a condition
+ *   removed     what is not to be made again         node        time, queue, migration
+ *   copies      copies made again */
 #ifndef SKY_SATELLITE_NODE_STATE_H
 #define SKY_SATELLITE_NODE_STATE_H
 
@@ -59,8 +63,25 @@ static inline uint8_t *sky__node_data(const sky_node *n, const struct sky_node_s
     return n->bytes + (size_t)(s - n->slots) * sky__data_stride(n->config);
 }
 
-/* node_look.c */
-void sky__node_tell(const sky_node *n, uint64_t out[SKY_STAT_COUNT]);
+/* It has copies on other satellites. */
+static inline bool sky__copied(const struct sky_node_slot *s) {
+    return s->facts.copies > 1;
+}
+
+static inline sky_satellite sky__sent_to(const struct sky_node_slot *s) {
+    return (sky_satellite){s->sent_plane, s->sent_slot};
+}
+
+/* Of so many that may come at once, and then one in `unit`: is there one left? */
+static inline bool sky__credit_take(sky_time *credit, sky_time now, sky_time unit, uint32_t most) {
+    sky_time full = now - most * unit;
+    if (*credit < full)
+        *credit = full;
+    if (*credit > now - unit)
+        return false;
+    *credit += unit;
+    return true;
+}
 
 /* node_table.c */
 struct sky_node_slot *sky__node_find(const sky_node *n, const sky_chunk_id *id);
@@ -84,31 +105,23 @@ void sky__node_first_to_go(sky_node *n, struct sky_node_slot *s);
 void sky__node_let_lapse(sky_node *n);
 void sky__node_move_to(sky_node *n, struct sky_node_slot *s, sky__move_state to);
 
-/* node.c */
-sky_outcome sky__node_store(sky_node *n, const sky_message *m, sky_satellite giver,
-                            sky_chunk_id *evicted);
-void sky__node_drop(sky_node *n, struct sky_node_slot *s);
+/* node_look.c */
+void sky__node_tell(const sky_node *n, uint64_t out[SKY_STAT_COUNT]);
+
+/* node_chunk.c */
 sky_satellite sky__node_place(const sky_node *n, const sky_chunk_facts *facts);
+bool sky__node_belongs(const sky_node *n, const struct sky_node_slot *s);
+/* To where it belongs by now. Who was sent it for another place is told: both copies go to the new
+ * one, and are one there. */
+void sky__node_set_out(sky_node *n, struct sky_node_slot *s);
+/* Where the chunk belongs from now on. What it is does not change. */
+void sky__give_place(struct sky_node_slot *s, const sky_chunk_facts *facts);
+/* Forget it, also where it may have arrived by now: a chunk on its way out is kept until the other
+ * has answered, or not, and is then told too. */
+void sky__node_drop(sky_node *n, struct sky_node_slot *s);
+/* The other has it, or nobody will ever know: tell it what we were told. */
+void sky__node_pass_drop_on(sky_node *n, struct sky_node_slot *s);
 void sky__node_send(const sky_node *n, const sky_message *m, sky_satellite to, sky_datagram *out);
-
-/* copies.c */
-bool sky__copied(const struct sky_node_slot *s);
-void sky__copies_turn(sky_node *n);
-void sky__copies_take(sky_node *n, sky_time now, const sky_datagram *in, const sky_message *m);
-void sky__copies_mend(sky_node *n, struct sky_node_slot *s);
-void sky__copies_answer(sky_node *n, const sky_datagram *in, const sky_message *m);
-/* It was given a copy, and knows that the chunk was removed. False: nobody was. */
-bool sky__copies_refused(sky_node *n, const sky_datagram *in, const sky_message *m,
-                         struct sky_node_slot *s);
-/* A copy that another satellite gives is for us to hold, and for it to give. */
-bool sky__copies_may_give(const sky_node *n, sky_satellite giver, const sky_message *m);
-bool sky__copies_output(sky_node *n, sky_time now, sky_datagram *out);
-sky_time sky__copies_wake(const sky_node *n);
-
-/* decide.c */
-/* A SET-IF: what came of it. *other: the version that is here instead, or what was evicted. */
-sky_outcome sky__decide(sky_node *n, const sky_message *m, sky_satellite giver,
-                        sky_chunk_id *other);
 
 /* removed.c */
 typedef enum {
@@ -123,9 +136,20 @@ void sky__removed_note(sky_node *n, const sky_chunk_id *id, bool older);
 void sky__removed_forget(sky_node *n, const sky_key *key);
 sky__removal sky__removed_known(sky_node *n, const sky_chunk_id *id);
 
+/* copies.c */
+void sky__copies_turn(sky_node *n);
+void sky__copies_take(sky_node *n, sky_time now, const sky_datagram *in, const sky_message *m);
+void sky__copies_mend(sky_node *n, struct sky_node_slot *s);
+void sky__copies_answer(sky_node *n, const sky_datagram *in, const sky_message *m);
+/* It was given a copy, and knows that the chunk was removed. False: nobody was. */
+bool sky__copies_refused(sky_node *n, const sky_datagram *in, const sky_message *m,
+                         struct sky_node_slot *s);
+/* A copy that another satellite gives is for us to hold, and for it to give. */
+bool sky__copies_may_give(const sky_node *n, sky_satellite giver, const sky_message *m);
+bool sky__copies_output(sky_node *n, sky_time now, sky_datagram *out);
+sky_time sky__copies_wake(const sky_node *n);
+
 /* gossip.c */
-/* Of so many that may come at once, and then one in `unit`: is there one left? */
-bool sky__credit_take(sky_time *credit, sky_time now, sky_time unit, uint32_t most);
 void sky__gossip_begin(sky_node *n, const sky_chunk_id *id, const sky_chunk_facts *facts);
 void sky__gossip_take(sky_node *n, sky_time now, const sky_datagram *in, const sky_message *m);
 bool sky__gossip_known(const sky_node *n, const sky_chunk_id *id);
@@ -133,5 +157,14 @@ bool sky__gossip_output(sky_node *n, sky_time now, sky_datagram *out);
 sky_time sky__gossip_wake(const sky_node *n);
 bool sky__sweep_output(sky_node *n, sky_time now, sky_datagram *out);
 void sky__sweep_answer(sky_node *n, const sky_datagram *in, const sky_message *m);
+
+/* node_store.c */
+sky_outcome sky__node_store(sky_node *n, const sky_message *m, sky_satellite giver,
+                            sky_chunk_id *evicted);
+
+/* decide.c */
+/* A SET-IF: what came of it. *other: the version that is here instead, or what was evicted. */
+sky_outcome sky__decide(sky_node *n, const sky_message *m, sky_satellite giver,
+                        sky_chunk_id *other);
 
 #endif

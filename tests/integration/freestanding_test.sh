@@ -9,6 +9,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 sources=(src/satellite/node.c src/satellite/node_table.c src/satellite/node_look.c
+    src/satellite/node_chunk.c src/satellite/node_store.c
     src/satellite/gossip.c src/satellite/copies.c src/satellite/removed.c src/satellite/decide.c
     src/orbit/frame.c src/orbit/placement.c
     src/wire/message.c src/base/bytes.c src/base/hash.c src/base/checksum.c)
