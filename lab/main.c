@@ -7,7 +7,7 @@ static const struct {
     int (*run)(cli *c);
 } verbs[] = {{&cli_verb_sim, sim_run}, {&cli_verb_eval, eval_run}, {&cli_verb_bench, bench_run}};
 
-const cli_verb *const cli_verbs[] = {&cli_verb_sim, &cli_verb_eval, &cli_verb_bench, NULL};
+static const cli_verb *const rows[] = {&cli_verb_sim, &cli_verb_eval, &cli_verb_bench, NULL};
 
 static int run(cli *c, char **argv) {
     (void)argv;
@@ -19,5 +19,5 @@ static int run(cli *c, char **argv) {
 
 int main(int argc, char **argv) {
     (void)sky_skies_register();
-    return cli_program(argc, argv, run);
+    return cli_program(argc, argv, rows, run);
 }

@@ -106,14 +106,8 @@ typedef struct {
     int (*run)(cli *c);      /* NULL: skymem-lab runs it */
 } cli_verb;
 
-/* The program's verbs in the order of `skymem help`, ending with NULL: each program defines it. */
-extern const cli_verb *const cli_verbs[];
-const cli_verb *cli_verb_find(const char *name);
 /* What skymem-lab runs. */
 extern const cli_verb cli_verb_bench, cli_verb_eval, cli_verb_sim;
-
-/* Whether the verb takes this one of cli_common. */
-bool cli_common_for(const cli_verb *verb, const cli_option *option);
 
 /* Where a value came from. */
 typedef enum { CLI_FROM_DEFAULT, CLI_FROM_FILE, CLI_FROM_ENVIRONMENT, CLI_FROM_FLAG } cli_origin;
@@ -129,6 +123,7 @@ typedef struct {
 } cli_value;
 
 struct cli {
+    const cli_verb *const *verbs; /* the program's, in the order of `help`, ending with NULL */
     const cli_verb *verb;
     cli_value values[CLI_OPTIONS_MAX];
     size_t value_count;
@@ -144,25 +139,14 @@ typedef enum { CLI_ASKED_NOTHING, CLI_ASKED_HELP, CLI_ASKED_VERSION } cli_asked;
 /* parse.c: returns CLI_OK, or the exit code after having said why. */
 int cli_parse(cli *c, const cli_verb *verb, int argc, char **argv, cli_asked *asked);
 void cli_free(cli *c);
-/* Take a text for a value, replacing what a weaker origin gave. */
+
+/* values.c
+ * Take a text for a value, replacing what a weaker origin gave. */
 int cli_take(cli *c, cli_value *value, const char *text, cli_origin origin, unsigned line);
 cli_value *cli_find(cli *c, const char *name); /* NULL when the verb has no such option */
 /* The candidate closest to a mistyped word: at most 2 edits away and fewer than a third of the
  * longer word's letters, or continuing a word of 3 letters or more. NULL when there is none. */
 const char *cli_closest(const char *word, const char *const *candidates, size_t count);
-
-/* settings.c */
-int cli_settings_load(cli *c);
-/* $XDG_CACHE_HOME or ~/.cache; NULL, and "" in `out`, when the account has no home. */
-const char *cli_cache_home(char *out, size_t out_bytes);
-/* Where eval keeps weights as F32, below the cache folder; NULL without a home. */
-const char *cli_weights_folder(char *out, size_t out_bytes);
-/* $XDG_DATA_HOME/skymem/scenarios or ~/.local/share/skymem/scenarios; NULL, and "", as above. */
-const char *cli_scenario_home(char *out, size_t out_bytes);
-/* A path, or a URL, with a leading ~/ of its path replaced by the home folder: a shell does so at
- * the beginning of a word alone, and nobody does for the environment and a file.
- * Owner: the caller frees; NULL, and `why`, when it cannot be. */
-char *cli_home_expand(const char *text, const char **why);
 
 /* Values in force; the verb must have the option. */
 bool cli_given(cli *c, const char *name);
@@ -177,9 +161,37 @@ int cli_one_of(cli *c, const char *names);
 uint64_t cli_count(cli *c, const char *name);
 double cli_number(cli *c, const char *name);
 
+/* settings.c */
+int cli_settings_load(cli *c);
+/* Whether the verb takes this one of cli_common. */
+bool cli_common_for(const cli_verb *verb, const cli_option *option);
+
+/* paths.c
+ * $XDG_NAME, or ~/FALLBACK when it is unset or not absolute; NULL, and "" in `out`, when the
+ * account has no home. */
+const char *cli_home_of(const char *variable, const char *fallback, char *out, size_t out_bytes);
+/* $XDG_CACHE_HOME or ~/.cache; NULL, and "", as above. */
+const char *cli_cache_home(char *out, size_t out_bytes);
+/* Where eval keeps weights as F32, below the cache folder; NULL without a home. */
+const char *cli_weights_folder(char *out, size_t out_bytes);
+/* $XDG_DATA_HOME/skymem/scenarios or ~/.local/share/skymem/scenarios; NULL, and "", as above. */
+const char *cli_scenario_home(char *out, size_t out_bytes);
+/* A path, or a URL, with a leading ~/ of its path replaced by the home folder: a shell does so at
+ * the beginning of a word alone, and nobody does for the environment and a file.
+ * Owner: the caller frees; NULL, and `why`, when it cannot be. */
+char *cli_home_expand(const char *text, const char **why);
+/* A path relative to the folder that skymem lies in; false: there is nothing. The folder is the
+ * same for skymem-lab, wherever that is installed. */
+bool cli_beside_program(const char *relative, char *out, size_t out_bytes);
+
 /* say.c: messages. Each prints one line to stderr and returns the exit code. cli_say_setup takes
  * what the common options say of them, before the verb runs. */
-int cli_say_setup(cli *c);
+typedef enum {
+    CLI_COLOR_AUTO,
+    CLI_COLOR_ALWAYS,
+    CLI_COLOR_NEVER
+} cli_color; /* as --color has it */
+void cli_say_setup(bool is_quiet, bool verbose, bool json, cli_color wanted);
 /* Whether this output has bold type and colour: --color, NO_COLOR, a terminal. */
 bool cli_colored(FILE *to);
 int cli_failed(const cli *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -316,14 +328,13 @@ bool cli_keys_missing(const char *path, char *missing, size_t missing_bytes);
 
 /* help.c: wrapped to COLUMNS, else to the terminal's width, else to 80 columns. */
 void cli_help_verb(const cli_verb *verb, FILE *to);
-void cli_help_all(FILE *to);
+void cli_help_all(const cli_verb *const *verbs, FILE *to);
 
-/* program.c: all of a program: find the verb among cli_verbs, parse its options, and let `run` do
- * the rest with them and with the words of the command line, unless help or the version was asked
- * for. Returns what main does. */
-int cli_program(int argc, char **argv, int (*run)(cli *c, char **argv));
-/* A path relative to the folder that skymem lies in; false: there is nothing. The folder is the
- * same for skymem-lab, wherever that is installed. */
-bool cli_beside_program(const char *relative, char *out, size_t out_bytes);
+/* program.c: all of a program: find the verb, parse its options, and let `run` do the rest with
+ * them and with the words of the command line, unless help or the version was asked for. Returns
+ * what main does. */
+int cli_program(int argc, char **argv, const cli_verb *const *verbs,
+                int (*run)(cli *c, char **argv));
+const cli_verb *cli_verb_find(const cli_verb *const *verbs, const char *name); /* NULL: none */
 
 #endif

@@ -183,13 +183,13 @@ void cli_help_verb(const cli_verb *verb, FILE *to) {
     print_wrapped(&p, line, 2, 2);
 }
 
-void cli_help_all(FILE *to) {
+void cli_help_all(const cli_verb *const *verbs, FILE *to) {
     const page p = page_open(to);
     fprintf(to, "skymem %s: ", sky_version());
     print_wrapped(&p, "one prefix cache for language models, from memory to the sky", 14, 2);
     fputs("\n  skymem VERB [arguments] [options]\n\nVerbs\n", to);
-    for (size_t i = 0; cli_verbs[i]; i++)
-        print_entry(&p, cli_verbs[i]->name, cli_verbs[i]->summary, 17);
+    for (size_t i = 0; verbs[i]; i++)
+        print_entry(&p, verbs[i]->name, verbs[i]->summary, 17);
     fputs("\nStart with\n", to);
     print_example(&p, "skymem demo", "a real model, cold and warm from every tier");
     print_example(&p, "echo hello | skymem put k", "store a value; skymem get k reads it back");

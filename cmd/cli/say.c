@@ -11,24 +11,22 @@
 static bool progress_shown;
 static bool quiet;   /* neither notes nor progress */
 static bool scripts; /* --json: no progress */
-static enum color { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER } color;
+static cli_color color;
 static bool json_printed;
 static char last_failure[1024];
 
-int cli_say_setup(cli *c) {
-    int code = cli_one_of(c, "quiet verbose");
-    quiet = cli_flag(c, "quiet");
-    scripts = c->json;
-    color = (enum color)cli_count(c, "color");
-    if (cli_flag(c, "verbose")) /* SKYMEM_LOG=debug says more, and where */
+void cli_say_setup(bool is_quiet, bool verbose, bool json, cli_color wanted) {
+    quiet = is_quiet;
+    scripts = json;
+    color = wanted;
+    if (verbose) /* SKYMEM_LOG=debug says more, and where */
         setenv("SKYMEM_LOG", "info", 0);
-    return code;
 }
 
 bool cli_colored(FILE *to) {
     const char *terminal = getenv("TERM"), *refused = getenv("NO_COLOR");
-    if (color != COLOR_AUTO)
-        return color == COLOR_ALWAYS;
+    if (color != CLI_COLOR_AUTO)
+        return color == CLI_COLOR_ALWAYS;
     return isatty(fileno(to)) && !(refused && refused[0]) &&
            !(terminal && strcmp(terminal, "dumb") == 0);
 }

@@ -23,7 +23,7 @@ static inline const char *codec_kv_name(uint32_t kv) {
     return kv ? "V" : "K";
 }
 
-/* ---- verb_codec.c ---- */
+/* ---- codec_profile.c ---- */
 
 /* `what` failed; why, as far as the status tells. */
 int codec_failed(const codec_job *j, const char *what, sky_status status);
@@ -31,9 +31,6 @@ int codec_failed(const codec_job *j, const char *what, sky_status status);
 const char *codec_output(const codec_job *j);
 /* False: it is no level, and that was said. */
 bool codec_read_level(const codec_job *j, sky_level *level);
-
-/* ---- codec_profile.c ---- */
-
 /* False: --no-layout beside what says how keys are turned, and that was said. */
 bool codec_rope_agrees(const codec_job *j);
 /* Take --calibration and --layout, for rows of this shape. */

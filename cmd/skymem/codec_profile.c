@@ -1,10 +1,28 @@
-/* What `skymem codec` codes rows with: a calibration, or a layout that tells the rope alone. */
+/* What the words of `skymem codec` mean to its parts, above all what codes rows: a calibration, or
+ * a layout that tells the rope alone. */
 #include "codec.h"
 #include "codec_layout.h"
 #include "profile.h"
 
 #include <math.h>
 #include <stdlib.h>
+
+int codec_failed(const codec_job *j, const char *what, sky_status status) {
+    return cli_failed(j->c, "%s: %s", what, sky_status_text(status));
+}
+
+const char *codec_output(const codec_job *j) {
+    const char *output = cli_text(j->c, "output");
+    return output ? output : j->c->arguments[2];
+}
+
+bool codec_read_level(const codec_job *j, sky_level *level) {
+    bool fine = sky_level_parse(cli_text(j->c, "level"), level) == SKY_OK;
+    if (!fine)
+        cli_usage(j->c, "no level \"%s\": `skymem codec levels` lists them",
+                  cli_text(j->c, "level"));
+    return fine;
+}
 
 static sky_status bare_profile(const sky_rope *rope, uint32_t layers, uint32_t heads, uint32_t dim,
                                sky_profile **out) {

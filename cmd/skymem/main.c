@@ -1,5 +1,6 @@
 /* skymem: a verb is run here, or by the program skymem-lab. */
 #include "cli.h"
+#include "verbs.h"
 
 #include <errno.h>
 #include <string.h>
@@ -25,5 +26,5 @@ static int run(cli *c, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    return cli_program(argc, argv, run);
+    return cli_program(argc, argv, cli_verbs, run);
 }

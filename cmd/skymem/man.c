@@ -178,15 +178,15 @@ static void settings_section(FILE *to) {
 }
 
 /* The verb after `last` in the order of the alphabet, as SEE ALSO wants it; NULL at the end. */
-static const char *next_name(const char *last) {
+static const char *next_name(const cli_verb *const *verbs, const char *last) {
     const char *next = NULL;
-    for (size_t i = 0; cli_verbs[i]; i++)
-        if (strcmp(cli_verbs[i]->name, last) > 0 && (!next || strcmp(cli_verbs[i]->name, next) < 0))
-            next = cli_verbs[i]->name;
+    for (size_t i = 0; verbs[i]; i++)
+        if (strcmp(verbs[i]->name, last) > 0 && (!next || strcmp(verbs[i]->name, next) < 0))
+            next = verbs[i]->name;
     return next;
 }
 
-void cli_man_all(FILE *to) {
+void cli_man_all(const cli_verb *const *verbs, FILE *to) {
     man_title(to, "skymem");
     fputs(".Nd one prefix cache for language models, from memory to the sky\n"
           ".Sh SYNOPSIS\n.Nm\n.Ar verb\n.Op Ar arguments\n.Op Ar options\n"
@@ -198,9 +198,9 @@ void cli_man_all(FILE *to) {
           "part again.\n"
           ".Ss Verbs\nEach has a page of its own.\n.Bl -tag -width prefetch\n",
           to);
-    for (size_t i = 0; cli_verbs[i]; i++) {
-        fprintf(to, ".It Cm %s\n", cli_verbs[i]->name);
-        man_text(to, cli_verbs[i]->summary);
+    for (size_t i = 0; verbs[i]; i++) {
+        fprintf(to, ".It Cm %s\n", verbs[i]->name);
+        man_text(to, verbs[i]->summary);
     }
     fputs(".El\n", to);
     settings_section(to);
@@ -226,6 +226,6 @@ void cli_man_all(FILE *to) {
     exit_section(to, NULL, "Not found: a miss.", true);
     fputs(".Sh SEE ALSO\n", to);
     const char *last = "";
-    for (const char *name; (name = next_name(last)); last = name)
-        fprintf(to, ".Xr skymem-%s 1%s\n", name, next_name(name) ? " ," : "");
+    for (const char *name; (name = next_name(verbs, last)); last = name)
+        fprintf(to, ".Xr skymem-%s 1%s\n", name, next_name(verbs, name) ? " ," : "");
 }

@@ -5,6 +5,6 @@
 #include "cli.h"
 
 void cli_man_verb(const cli_verb *verb, FILE *to);
-void cli_man_all(FILE *to);
+void cli_man_all(const cli_verb *const *verbs, FILE *to);
 
 #endif

@@ -4,23 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-int codec_failed(const codec_job *j, const char *what, sky_status status) {
-    return cli_failed(j->c, "%s: %s", what, sky_status_text(status));
-}
-
-const char *codec_output(const codec_job *j) {
-    const char *output = cli_text(j->c, "output");
-    return output ? output : j->c->arguments[2];
-}
-
-bool codec_read_level(const codec_job *j, sky_level *level) {
-    bool fine = sky_level_parse(cli_text(j->c, "level"), level) == SKY_OK;
-    if (!fine)
-        cli_usage(j->c, "no level \"%s\": `skymem codec levels` lists them",
-                  cli_text(j->c, "level"));
-    return fine;
-}
-
 /* ---- levels ---- */
 
 static int run_levels(codec_job *j) {

@@ -67,9 +67,9 @@ static void print_quoted(const char *text, const char *also) {
     }
 }
 
-static void print_verbs(void) {
-    for (size_t i = 0; cli_verbs[i]; i++)
-        printf("%s%s", i ? " " : "", cli_verbs[i]->name);
+static void print_verbs(const cli_verb *const *verbs) {
+    for (size_t i = 0; verbs[i]; i++)
+        printf("%s%s", i ? " " : "", verbs[i]->name);
 }
 
 /* What an argument of the verb may be, besides its first word. */
@@ -123,13 +123,13 @@ static void bash_argument(const cli_verb *verb) {
     fputs(words[argument_of(verb)], stdout);
 }
 
-static void bash_arguments(const cli_verb *verb) {
+static void bash_arguments(const cli_verb *const *verbs, const cli_verb *verb) {
     printf("    '%s '*)\n        options='", verb->name);
     for_options(verb, bash_name);
     fputs("'\n        ", stdout);
     if (strcmp(verb->name, "help") == 0) {
         fputs("words='", stdout);
-        print_verbs();
+        print_verbs(verbs);
         fputs("'", stdout);
     } else if (verb->words) {
         fputs("((COMP_CWORD > 2)) || words='", stdout);
@@ -142,7 +142,7 @@ static void bash_arguments(const cli_verb *verb) {
     fputs("\n        ;;\n", stdout);
 }
 
-static void bash_script(void) {
+static void bash_script(const cli_verb *const *verbs) {
     fputs("# bash completion for skymem, made by: skymem completion bash\n"
           "_skymem() {\n"
           "    local word=${COMP_WORDS[COMP_CWORD]} words= options= files= begins=\n"
@@ -151,13 +151,13 @@ static void bash_script(void) {
           "    if ((COMP_CWORD == 1)); then\n"
           "        COMPREPLY=($(compgen -W '",
           stdout);
-    print_verbs();
+    print_verbs(verbs);
     fputs(" --help --version' -- \"$word\"))\n        return\n    fi\n"
           "    case \"${COMP_WORDS[1]} $before\" in\n",
           stdout);
-    for (size_t i = 0; cli_verbs[i]; i++) {
-        for_options(cli_verbs[i], bash_value);
-        bash_arguments(cli_verbs[i]);
+    for (size_t i = 0; verbs[i]; i++) {
+        for_options(verbs[i], bash_value);
+        bash_arguments(verbs, verbs[i]);
     }
     fputs("    esac\n"
           "    [[ $word != -* ]] || words=$options files=\n"
@@ -205,7 +205,7 @@ static void zsh_option(const cli_verb *verb, const cli_option *o) {
     putchar('\'');
 }
 
-static void zsh_verb(const cli_verb *verb) {
+static void zsh_verb(const cli_verb *const *verbs, const cli_verb *verb) {
     printf("        %s)\n            _arguments -s", verb->name);
     for_options(verb, zsh_option);
     if (verb->words || strcmp(verb->name, "help") == 0) {
@@ -213,13 +213,13 @@ static void zsh_verb(const cli_verb *verb) {
         if (verb->words)
             print_words(verb->words);
         else
-            print_verbs();
+            print_verbs(verbs);
         fputs(")'", stdout);
     }
     printf(" \\\n            '*:argument:%s'\n            ;;\n", zsh_functions[argument_of(verb)]);
 }
 
-static void zsh_script(void) {
+static void zsh_script(const cli_verb *const *verbs) {
     fputs("#compdef skymem\n# zsh completion for skymem, made by: skymem completion zsh\n"
           "_skymem_scenarios() {\n"
           "    compadd -- ${(f)\"$(skymem help --scenarios 2>/dev/null)\"}\n"
@@ -234,9 +234,9 @@ static void zsh_script(void) {
           "}\n\n"
           "_skymem() {\n    local -a verbs=(",
           stdout);
-    for (size_t i = 0; cli_verbs[i]; i++) {
-        printf("\n        '%s:", cli_verbs[i]->name);
-        print_quoted(cli_verbs[i]->summary, ":\\");
+    for (size_t i = 0; verbs[i]; i++) {
+        printf("\n        '%s:", verbs[i]->name);
+        print_quoted(verbs[i]->summary, ":\\");
         putchar('\'');
     }
     fputs("\n    )\n"
@@ -249,8 +249,8 @@ static void zsh_script(void) {
           "    ((CURRENT--))\n"
           "    case $verb in\n",
           stdout);
-    for (size_t i = 0; cli_verbs[i]; i++)
-        zsh_verb(cli_verbs[i]);
+    for (size_t i = 0; verbs[i]; i++)
+        zsh_verb(verbs, verbs[i]);
     fputs("    esac\n}\n\n_skymem \"$@\"\n", stdout);
 }
 
@@ -287,10 +287,10 @@ static void fish_option(const cli_verb *verb, const cli_option *o) {
     putchar('\n');
 }
 
-static void fish_script(void) {
+static void fish_script(const cli_verb *const *verbs) {
     fputs("# fish completion for skymem, made by: skymem completion fish\n", stdout);
-    for (size_t i = 0; cli_verbs[i]; i++) {
-        const cli_verb *verb = cli_verbs[i];
+    for (size_t i = 0; verbs[i]; i++) {
+        const cli_verb *verb = verbs[i];
         printf("complete -c skymem -n __fish_use_subcommand -f -a %s -d '", verb->name);
         print_quoted(verb->summary, "\\");
         fputs("'\n", stdout);
@@ -299,7 +299,7 @@ static void fish_script(void) {
             if (verb->words)
                 print_words(verb->words);
             else
-                print_verbs();
+                print_verbs(verbs);
             fputs("'\n", stdout);
         }
         if (argument_of(verb) != OFFER_FILES)
@@ -313,11 +313,11 @@ static void fish_script(void) {
 static int completion_run(cli *c) {
     static const struct {
         const char *shell;
-        void (*script)(void);
+        void (*script)(const cli_verb *const *verbs);
     } scripts[] = {{"bash", bash_script}, {"zsh", zsh_script}, {"fish", fish_script}};
     for (size_t i = 0; i < sizeof scripts / sizeof scripts[0]; i++)
         if (strcmp(c->arguments[0], scripts[i].shell) == 0) {
-            scripts[i].script();
+            scripts[i].script(c->verbs);
             return CLI_OK;
         }
     return cli_usage(c, "%s: there is completion for bash, zsh and fish", c->arguments[0]);

@@ -5,13 +5,13 @@
 #include <string.h>
 
 static int help_man(cli *c, const char *page) {
-    const cli_verb *verb = cli_verb_find(page);
+    const cli_verb *verb = cli_verb_find(c->verbs, page);
     if (!verb && strcmp(page, "skymem") != 0)
         return cli_usage(c, "no page for \"%s\"", page);
     if (verb)
         cli_man_verb(verb, stdout);
     else
-        cli_man_all(stdout);
+        cli_man_all(c->verbs, stdout);
     return CLI_OK;
 }
 
@@ -29,8 +29,8 @@ static int help_run(cli *c) {
     if (code != CLI_OK)
         return code;
     if (cli_flag(c, "list")) {
-        for (size_t i = 0; cli_verbs[i]; i++)
-            puts(cli_verbs[i]->name);
+        for (size_t i = 0; c->verbs[i]; i++)
+            puts(c->verbs[i]->name);
         return CLI_OK;
     }
     if (cli_flag(c, "scenarios")) {
@@ -44,10 +44,10 @@ static int help_run(cli *c) {
     if (cli_given(c, "man"))
         return help_man(c, cli_text(c, "man"));
     if (c->argument_count == 0) {
-        cli_help_all(stdout);
+        cli_help_all(c->verbs, stdout);
         return CLI_OK;
     }
-    const cli_verb *verb = cli_verb_find(c->arguments[0]);
+    const cli_verb *verb = cli_verb_find(c->verbs, c->arguments[0]);
     if (!verb)
         return cli_usage(c, "no verb \"%s\"", c->arguments[0]);
     cli_help_verb(verb, stdout);

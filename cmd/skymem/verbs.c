@@ -1,6 +1,6 @@
 /* The table of verbs: add a file verb_NAME.c and a line here. Those without `run` are rows of
  * cmd/cli. */
-#include "cli.h"
+#include "verbs.h"
 
 #define VERBS(X)                                                                                   \
     X(demo)                                                                                        \
