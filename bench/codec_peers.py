@@ -221,7 +221,7 @@ class Ours:
     def __init__(self, build, heads, dim):
         import numpy
 
-        self.lib = C.CDLL(os.path.join(build, "libskymem.so"))
+        self.lib = C.CDLL(os.path.join(build, "libskymem-codec.so"))
         self.lib.sky_encode_bound.restype = C.c_size_t
         self.lib.sky_codec_kernels_name.restype = C.c_char_p
         self.heads, self.dim = heads, dim

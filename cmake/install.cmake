@@ -2,9 +2,14 @@
 # scenarios, the license. `make uninstall` takes away what stands here.
 # Nothing in what is installed names the prefix, so the tree may be moved.
 
-set_target_properties(skymem_sky PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN")
-install(TARGETS skymem_core skymem_sky skymem_core_archive skymem_sky_archive
+set_target_properties(skymem_core skymem_sky PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN")
+install(TARGETS skymem_codec skymem_sky skymem_codec_archive skymem_core_archive skymem_sky_archive
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# -lskymem alone links what codec.h declares too: libskymem.so is a linker script that names both libraries.
+install(TARGETS skymem_core LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_SKIP)
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/linker/libskymem.so CONTENT
+  "INPUT(libskymem.so.0 AS_NEEDED(libskymem-codec.so.0))\n")
+install(FILES ${CMAKE_BINARY_DIR}/linker/libskymem.so DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/skymem include/skymem-sky DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(DIRECTORY scenarios/ DESTINATION ${CMAKE_INSTALL_DATADIR}/skymem/scenarios FILES_MATCHING PATTERN "*.yaml" PATTERN "*.txt")
 install(DIRECTORY share/texts share/calibration DESTINATION ${CMAKE_INSTALL_DATADIR}/skymem)
@@ -13,7 +18,7 @@ install(PROGRAMS tools/get-model tools/fetch.sh DESTINATION ${CMAKE_INSTALL_DATA
 
 file(RELATIVE_PATH pc_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 # The conformance suite of tiers, for those who write one: an archive of the tests' own fixtures.
-set(SKYMEM_PCS skymem skymem-sky)
+set(SKYMEM_PCS skymem-codec skymem skymem-sky)
 if(CMOCKA_FOUND AND NOT SKYMEM_SANITIZE AND NOT SKYMEM_FUZZ)
   add_library(skymem_conformance STATIC src/tier/tier_fixture.c src/tier/tier_batch_fixture.c
     src/tier/tier_calls_fixture.c src/tier/driver/conformance_fixture.c)

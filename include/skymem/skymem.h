@@ -16,7 +16,9 @@
  *   stream.h   does it pay to store, and at which level
  *   codec.h    rows of KV to fewer bytes and back
  *
- * Constellations are a library of their own, libskymem-sky: skymem-sky/skies.h. */
+ * What status.h, version.h, tensor.h and codec.h declare is in libskymem-codec, which pkg-config
+ * skymem names too, and which a program may link alone. Constellations are libskymem-sky:
+ * skymem-sky/skies.h. */
 #ifndef SKYMEM_SKYMEM_H
 #define SKYMEM_SKYMEM_H
 

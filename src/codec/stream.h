@@ -66,9 +66,9 @@ typedef struct {
     size_t head_bytes;
 } sky__stream_to;
 
-/* sky_decode of one of them, or sky_decode_two of two. */
-sky_status sky__decode_rows(const sky_profile *profile, const sky__stream_to *streams,
-                            uint32_t count, void *work);
+/* sky_decode of one of them, or sky_decode_two of two. libskymem calls it, in libskymem-codec. */
+SKY_API sky_status sky__decode_rows(const sky_profile *profile, const sky__stream_to *streams,
+                                    uint32_t count, void *work);
 
 /* Can a valid shape's rows lie there? */
 bool sky__tensor_holds(const sky_tensor *tensor, const sky_stream_shape *shape);

@@ -22,7 +22,7 @@ mapfile -t programs < <(find "$build" -maxdepth 2 -type f -executable ! -name '*
     ! -path '*/CMakeFiles/*' -exec sh -c 'head -c 4 "$1" | grep -q "^.ELF"' _ {} \; -print)
 [ "${#programs[@]}" -gt 1 ] || fail "no programs in $build"
 
-for file in "${programs[@]}" "$build"/libskymem{,-sky}.so; do
+for file in "${programs[@]}" "$build"/libskymem{-codec,,-sky}.so; do
     path=$(readelf -d "$file" | sed -n 's/.*R\(UN\)\?PATH.*\[\(.*\)\]/\2/p')
     [ -n "$path" ] || continue
     while read -r element; do
@@ -34,7 +34,7 @@ for file in "${programs[@]}" "$build"/libskymem{,-sky}.so; do
     done < <(tr : '\n' <<<"$path")
 done
 
-shipped=("$build"/libskymem{,-sky}.so)
+shipped=("$build"/libskymem{-codec,,-sky}.so)
 for name in skymem skymemd skymem-lab; do
     [ ! -x "$build/$name" ] || shipped+=("$build/$name")
 done

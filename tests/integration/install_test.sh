@@ -36,7 +36,7 @@ cc -std=c17 -Wall -Werror "$work/program.c" "${flags[@]}" "${shared[@]}" -o "$wo
 [ "$(LD_LIBRARY_PATH=$prefix/lib "$work/shared")" = "$version from the outside" ] ||
     fail "the program linked to libskymem.so does not run"
 read -ra static < <(pkg-config --libs --static skymem)
-cc -std=c17 "$work/program.c" "${flags[@]}" "${static[@]/#-lskymem/-l:libskymem.a}" \
+cc -std=c17 "$work/program.c" "${flags[@]}" "${static[@]/#-lskymem*/-l:libskymem.a}" \
     -o "$work/static"
 [ "$("$work/static")" = "$version from the outside" ] ||
     fail "the program linked to libskymem.a does not run"
@@ -79,7 +79,9 @@ LD_LIBRARY_PATH=$prefix/lib "$work/skyless" "$scenario" >"$work/out" &&
 grep -q 'link the program with -lskymem-sky' "$work/out" || fail "$(cat "$work/out")"
 read -ra static < <(pkg-config --libs --static skymem-sky)
 static=("${static[@]/#-lskymem-sky/-l:libskymem-sky.a}")
-cc -DREGISTER "$work/sky.c" "${flags[@]}" "${static[@]/%-lskymem/-l:libskymem.a}" -o "$work/sky"
+static=("${static[@]/%-lskymem/-l:libskymem.a}")
+cc -DREGISTER "$work/sky.c" "${flags[@]}" "${static[@]/%-lskymem-codec/-l:libskymem-codec.a}" \
+    -o "$work/sky"
 "$work/sky" "$scenario" || fail "the program linked to libskymem-sky.a has no sky"
 
 # the same with CMake
@@ -100,20 +102,34 @@ cmake -S "$work/cmake" -B "$work/cmake/build" -DCMAKE_PREFIX_PATH="$prefix" >"$w
     fail "the program built with find_package does not run"
 "$work/cmake/build/sky" "$scenario" || fail "the sky built with find_package does not open"
 
-# the codec alone: nothing of io_uring or threads of ours comes along
+# the codec alone: nothing of io_uring, libsodium or threads of ours comes along
 cat >"$work/codec.c" <<'C'
 #include <skymem/codec.h>
+#include <skymem/version.h>
 #include <stdio.h>
 
 int main(void) {
-    puts(sky_codec_kernels_name());
-    return sky_encode_bound(NULL) != 0;
+    puts(sky_version());
+    return sky_encode_bound(NULL) != 0 || !sky_codec_kernels_name();
 }
 C
-read -ra hashes < <(pkg-config --libs libsodium libxxhash)
-cc "$work/codec.c" "${flags[@]}" "$prefix/lib/libskymem.a" -lm "${hashes[@]}" -o "$work/codec" ||
+cc "$work/codec.c" "${flags[@]}" "$prefix/lib/libskymem-codec.a" -lxxhash -lm -o "$work/codec" ||
     fail "the codec cannot be linked alone"
-nm "$prefix/lib/libskymem.a" "$prefix/lib/libskymem-sky.a" 2>/dev/null |
+[ "$("$work/codec")" = "$version" ] || fail "the program linked to libskymem-codec.a does not run"
+read -ra codec < <(pkg-config --libs skymem-codec)
+cc "$work/codec.c" "${flags[@]}" "${codec[@]}" -o "$work/codec"
+[ "$(LD_LIBRARY_PATH=$prefix/lib "$work/codec")" = "$version" ] ||
+    fail "the program linked to libskymem-codec.so does not run"
+LD_LIBRARY_PATH=$prefix/lib ldd "$work/codec" | grep -E 'libskymem\.so|sodium|uring|crypto' &&
+    fail "the codec brings more than it needs"
+
+# -lskymem written by hand links what is declared for either library, and records what is used
+cc "$work/codec.c" "${flags[@]}" -L"$prefix/lib" -Wl,--as-needed -lskymem -o "$work/codec" ||
+    fail "-lskymem alone does not link the codec"
+[ "$(LD_LIBRARY_PATH=$prefix/lib "$work/codec")" = "$version" ] ||
+    fail "the program linked by -lskymem alone does not run"
+
+nm "$prefix"/lib/libskymem{-codec,,-sky}.a 2>/dev/null |
     awk 'NF == 3 && $2 ~ /[A-Z]/ { print $3 }' | grep -v '^sky_\|aegis' >"$work/foreign" &&
     fail "names in the archives that a program may have too: $(head "$work/foreign")"
 
@@ -152,12 +168,12 @@ C
 fi
 [ -s "$prefix/share/doc/skymem/LICENSE" ] || fail "no license"
 
-for library in libskymem libskymem-sky; do
-    symbols=$(nm -D --defined-only "$prefix/lib/$library.so" | awk '$2 != "A" { print $3 }')
+for library in libskymem-codec libskymem libskymem-sky; do
+    symbols=$(nm -D --defined-only "$prefix/lib/$library.so.0" | awk '$2 != "A" { print $3 }')
     [ -n "$symbols" ] || fail "$library.so shows no symbols"
     foreign=$(grep -v '^sky_[a-z0-9_]*@@SKYMEM_' <<<"$symbols") &&
         fail "$library.so shows what it should hide: $foreign"
-    readelf -d "$prefix/lib/$library.so" | grep "SONAME.*\[$library.so.0\]" >/dev/null ||
+    readelf -d "$prefix/lib/$library.so.0" | grep "SONAME.*\[$library.so.0\]" >/dev/null ||
         fail "$library.so has the wrong soname"
 done
 

@@ -4,7 +4,7 @@
 # there must be meant. What the libraries have for each other alone (SKYMEM_PRIVATE) does not count.
 set -euo pipefail
 build=${SKYMEM_BUILD:-build}
-for library in libskymem libskymem-sky; do
+for library in libskymem-codec libskymem libskymem-sky; do
     list=tools/$library.symbols
     exported=$(nm -D --defined-only "$build/$library.so" |
         awk '$2 != "A" && !/@SKYMEM_PRIVATE/ { sub(/@.*/, "", $3); print $3 }' | LC_ALL=C sort)
