@@ -65,7 +65,7 @@ static void decide_taken(sky_session *s, uint32_t op, const sky_message *m) {
 static void decide_done(sky_session *s, uint32_t request) {
     const sky__request *r = &s->requests.rows[request];
     if (r->ask.op == SKY_OP_REMOVE)
-        sky__remove_begin(s, request);
+        sky__request_remove(s, request);
     else if (s->core.head_copies > 1)
         sky__requests_work(&s->requests, request, WORK_HEAD, 1, s->core.head_copies - 1);
     else

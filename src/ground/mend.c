@@ -121,6 +121,17 @@ static bool check_compose(sky_session *s, const sky__operation *o, sky_message *
     return true;
 }
 
+void sky__has_taken(sky_session *s, uint32_t op, const sky_message *m, uint64_t wanted) {
+    sky__operation *o = &s->scheduler.operations[op];
+    o->here |= m->present & wanted;
+    if (o->here != wanted) {
+        sky__operation_missed(&s->scheduler, op);
+        return;
+    }
+    s->requests.rows[o->request].result.satellite = o->to;
+    sky__operation_done(&s->scheduler, op);
+}
+
 /* The pieces of its row, a bit each. */
 static void check_taken(sky_session *s, uint32_t op, const sky_message *m) {
     const sky__operation *o = &s->scheduler.operations[op];

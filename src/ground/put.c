@@ -32,8 +32,8 @@ static void look_for_older(sky_session *s, const sky__request *r) {
 static bool being_looked_for(const sky_session *s, const sky_key *key) {
     for (uint32_t i = 0; s->requests.looks_open > 0 && i < s->requests.max; i++) {
         const sky__request *r = &s->requests.rows[i];
-        if (r->state == REQUEST_RUNNING && sky__is_look_of_put(r) &&
-            sky_key_equal(&r->ask.key, key))
+        bool open = r->state == REQUEST_RUNNING || r->state == REQUEST_QUEUED;
+        if (open && sky__is_look_of_put(r) && sky_key_equal(&r->ask.key, key))
             return true;
     }
     return false;
@@ -94,11 +94,10 @@ static void put_undo(sky_session *s, sky__request *r) {
 }
 
 void sky__put_end(sky_session *s, sky__request *r, sky_status status) {
-    if (r->state == REQUEST_RUNNING) {
+    if (r->ran) {
         if (status != SKY_OK)
             put_undo(s, r);
         unpin_parent(s, r);
-        s->requests.puts_running--;
     }
     s->requests.puts_stalled = false;
     s->core.stat.puts += status == SKY_OK;

@@ -132,7 +132,7 @@ static void give_up(sky_session *s, sky__repair *p) {
     if (silent)
         sky__request_finish(s, request, SKY_E_IO, 0);
     else
-        sky__block_lost(s, request, SKY_MISS);
+        sky__request_lost(s, request);
 }
 
 /* The repair an operation asks a piece for; NULL when that is over. An answer may be later than all
@@ -249,7 +249,7 @@ void sky__repairs_unpark(sky_session *s) {
             continue;
         uint32_t request = s->scheduler.operations[op].request;
         if (!sky__repair_begin(s, op, s->scheduler.operations[op].parked_for))
-            sky__block_lost(s, request, SKY_MISS);
+            sky__request_lost(s, request);
     }
 }
 
@@ -392,7 +392,8 @@ void sky__repair_columns(sky_session *s, uint32_t request, uint32_t first,
 }
 
 void sky__repair_check(sky_session *s, sky__repair *p, uint32_t request) {
-    if (p->open && p->request == request && p->have >= p->stripe.data)
+    bool runs = s->requests.rows[request].state == REQUEST_RUNNING;
+    if (runs && p->open && p->request == request && p->have >= p->stripe.data)
         complete_repair(s, p);
 }
 

@@ -12,6 +12,7 @@ sky_status sky__requests_init(sky__request_table *t, uint32_t host_max, uint32_t
                               .own_max = own_max,
                               .reading = none,
                               .storing = none,
+                              .stepping = none,
                               .done = none};
     t->rows = calloc(t->max, sizeof *t->rows);
     if (!t->rows)
@@ -104,6 +105,17 @@ void sky__requests_work(sky__request_table *t, uint32_t request, sky__work work,
     r->spare = false;
     if (!stays)
         sky__requests_line_up(t, request);
+}
+
+void sky__requests_step(sky__request_table *t, uint32_t request, sky__step step) {
+    sky__request *r = &t->rows[request];
+    r->step = step;
+    if (step == STEP_END) {
+        r->ran = r->state == REQUEST_RUNNING;
+        r->state = REQUEST_ENDING;
+        t->puts_running -= r->ran && sky__is_put(r);
+    }
+    list_append(t, &t->stepping, request);
 }
 
 void sky__requests_done(sky__request_table *t, uint32_t request) {

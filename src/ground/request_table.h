@@ -1,7 +1,7 @@
 /* The request table: what callers asked for, and how far each request is.
  *
- *     take ──► QUEUED ──► RUNNING ──► DONE ──result──► free
- *              (puts)        │          └─ requests of the session's own have no result
+ *     take ──► QUEUED ──► RUNNING ──► ENDING ──► DONE ──result──► free
+ *              (puts)        │                     └─ requests of the session's own have no result
  *                            └─ work: units from unit_next to unit_last, for the scheduler
  *
  * The table stores requests and their order. What is done for one is its client's (scheduler.h): a
@@ -12,7 +12,22 @@
 
 #include "ground/block_table.h"
 
-typedef enum { REQUEST_FREE, REQUEST_QUEUED, REQUEST_RUNNING, REQUEST_DONE } sky__request_state;
+typedef enum {
+    REQUEST_FREE,
+    REQUEST_QUEUED,
+    REQUEST_RUNNING,
+    REQUEST_ENDING,
+    REQUEST_DONE
+} sky__request_state;
+
+/* What the session does next about a request: session.c, advance_requests. */
+typedef enum {
+    STEP_BEGIN,  /* one of the session's own */
+    STEP_FOUND,  /* the index has its block, or the sky was asked and nobody has */
+    STEP_LOST,   /* a chunk of the block that it reads is nowhere */
+    STEP_REMOVE, /* its block, out of the index and out of the sky */
+    STEP_END
+} sky__step;
 
 /* What a request's operations are about, one work after the other. */
 typedef enum {
@@ -43,7 +58,9 @@ typedef struct {
 
 typedef struct {
     sky__request_state state;
-    uint32_t next; /* in the free list, reading, storing or done */
+    uint32_t next;  /* in the free list, reading, storing, stepping or done */
+    sky__step step; /* while in stepping */
+    bool ran;       /* ENDING: it was RUNNING before */
     sky_request ask;
     bool own;       /* nobody asked for it: a move to where the block is expected, a check */
     bool listed;    /* in reading or storing */
@@ -117,10 +134,11 @@ typedef struct {
     uint32_t free;                /* first of a chain */
     uint32_t room_host, room_own; /* that may still be begun, of the host and of the session */
     uint32_t own_max;
-    sky__list reading; /* with chunks to ask for */
-    sky__list storing; /* puts to start, or with chunks to send */
-    sky__list done;    /* with a result to take */
-    bool puts_stalled; /* the first must wait until another put has ended */
+    sky__list reading;  /* with chunks to ask for */
+    sky__list storing;  /* puts to start, or with chunks to send */
+    sky__list stepping; /* with a step to take */
+    sky__list done;     /* with a result to take */
+    bool puts_stalled;  /* the first must wait until another put has ended */
     uint32_t puts_running;
     uint32_t looks_open; /* requests that look for what a put replaces */
     uint32_t mends_open; /* requests that make parity again */
@@ -142,6 +160,8 @@ void sky__requests_work(sky__request_table *t, uint32_t request, sky__work work,
                         uint32_t last);
 /* Nothing more is to be asked for it, for now. */
 void sky__requests_stand_down(sky__request_table *t, uint32_t request);
+/* Its next step, which the session takes. It is in no list. With STEP_END it is ENDING. */
+void sky__requests_step(sky__request_table *t, uint32_t request, sky__step step);
 /* Its result may be taken. */
 void sky__requests_done(sky__request_table *t, uint32_t request);
 /* The first of a list leaves it. */

@@ -22,10 +22,6 @@
 
 /* ---- kinds of work ---- */
 
-void sky__work_done(sky_session *s, uint32_t request) {
-    sky__request_finish(s, request, SKY_OK, s->requests.rows[request].of.info.payload_bytes);
-}
-
 static bool stat_unit(sky_session *s, sky__request *r, uint32_t unit, sky__operation *o) {
     (void)s, (void)r, (void)unit;
     o->id = (sky_chunk_id){0};
@@ -49,17 +45,6 @@ static bool probe_unit(sky_session *s, sky__request *r, uint32_t unit, sky__oper
     o->id.number = r->ask.probe;
     o->copy = r->ask.probe_copy;
     return true;
-}
-
-void sky__has_taken(sky_session *s, uint32_t op, const sky_message *m, uint64_t wanted) {
-    sky__operation *o = &s->scheduler.operations[op];
-    o->here |= m->present & wanted;
-    if (o->here != wanted) {
-        sky__operation_missed(&s->scheduler, op);
-        return;
-    }
-    s->requests.rows[o->request].result.satellite = o->to;
-    sky__operation_done(&s->scheduler, op);
 }
 
 static void probe_taken(sky_session *s, uint32_t op, const sky_message *m) {
@@ -166,16 +151,15 @@ static bool request_reads(const sky__request *r) {
            !r->ask.stat && !r->ask.probe;
 }
 
-void sky__request_finish(sky_session *s, uint32_t request, sky_status status, uint64_t bytes) {
+static void request_end(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests.rows[request];
+    sky_status status = r->result.status;
     sky_op op = r->ask.op;
     if (status == SKY_E_IO && (request_reads(r) || r->ask.conditional)) /* it may be there */
         status = SKY_E_UNAVAILABLE;
     if (status == SKY_MISS && r->ask.conditional && r->ask.expected)
         status = SKY_E_CONFLICT; /* nothing is stored, whose version is 0 */
-    sky__operations_abandon(&s->scheduler, request);
     sky__repairs_abandon(s, request);
-    sky__requests_stand_down(&s->requests, request);
     s->requests.mends_open -= r->work == WORK_MEND;
     if (op == SKY_OP_PUT)
         sky__put_end(s, r, status);
@@ -186,7 +170,6 @@ void sky__request_finish(sky_session *s, uint32_t request, sky_status status, ui
     r->result.op = op;
     r->result.context = r->ask.context;
     r->result.status = status;
-    r->result.bytes = bytes;
     r->result.level = status == SKY_OK ? r->of.info.coding : 0;
     if (status == SKY_OK && r->named && op != SKY_OP_REMOVE)
         r->result.version = r->head_version;
@@ -232,7 +215,7 @@ static sky_status pin_block(sky_session *s, uint32_t block, bool pinned) {
     return SKY_OK;
 }
 
-void sky__remove_begin(sky_session *s, uint32_t request) {
+static void remove_begin(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests.rows[request];
     uint32_t block = sky_index_find(s->blocks.index, &r->ask.key);
     bool ours = block != SKY_BLOCK_NONE && s->blocks.rows[block].version == r->of.id.version;
@@ -249,7 +232,7 @@ void sky__remove_begin(sky_session *s, uint32_t request) {
 static void remove_found(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests.rows[request];
     if (!r->ask.conditional) {
-        sky__remove_begin(s, request);
+        remove_begin(s, request);
     } else if (r->head_version != r->ask.expected) {
         r->result.version = r->head_version;
         sky__request_finish(s, request, SKY_E_CONFLICT, 0);
@@ -282,7 +265,7 @@ static void answer_from_index(sky_session *s, uint32_t request, uint32_t block) 
         sky__request_finish(s, request, status, bytes);
 }
 
-void sky__request_found(sky_session *s, uint32_t request) {
+static void request_found(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests.rows[request];
     uint32_t block = sky__blocks_find(&s->blocks, r->ask.wall_ms, &r->ask.key);
     if (block == SKY_BLOCK_NONE)
@@ -312,7 +295,7 @@ static void find_block(sky_session *s, uint32_t request) {
     if (known && may_be_outdated(s, r))
         sky__fresh_begin(s, request);
     else if (known || (!r->ask.chain && s->core.config.lookup == SKY_LOOKUP_INDEX))
-        sky__request_found(s, request);
+        request_found(s, request);
     else
         sky__look_begin(s, request);
 }
@@ -343,21 +326,19 @@ static void probe_begin(sky_session *s, uint32_t request) {
     sky__requests_work(&s->requests, request, WORK_PROBE, 0, 0);
 }
 
-static sky_status begin_request(sky_session *s, const sky_request *ask, bool own) {
-    uint32_t request = sky__requests_take(&s->requests, ask, own);
-    if (request == SKY__NONE)
-        return SKY_E_BUSY;
+static void begin_request(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests.rows[request];
+    const sky_request *ask = &r->ask;
     r->blocked_ns = sky__blocked_ns(&s->scheduler);
     r->result.time.began = r->result.time.ended = s->core.now;
     if (ask->stat || ask->probe || ask->mend) {
         r->ask.op = SKY_OP_HAS; /* whatever it was: nothing is put */
         (ask->stat ? stat_begin : ask->probe ? probe_begin : sky__check_begin)(s, request);
-        return SKY_OK;
+        return;
     }
     if (ask->conditional && s->core.config.lookup == SKY_LOOKUP_INDEX) {
         sky__request_finish(s, request, SKY_E_UNSUPPORTED, 0); /* there are no heads */
-        return SKY_OK;
+        return;
     }
     switch (ask->op) {
     case SKY_OP_PUT:
@@ -374,20 +355,43 @@ static sky_status begin_request(sky_session *s, const sky_request *ask, bool own
     default:
         sky__request_finish(s, request, SKY_E_UNSUPPORTED, 0);
     }
-    return SKY_OK;
+}
+
+/* Steps that clients asked for, and those that these lead to. */
+static void advance_requests(sky_session *s) {
+    while (s->requests.stepping.first != SKY__NONE) {
+        uint32_t request = sky__list_take(&s->requests, &s->requests.stepping);
+        switch (s->requests.rows[request].step) {
+        case STEP_BEGIN:
+            begin_request(s, request);
+            break;
+        case STEP_FOUND:
+            request_found(s, request);
+            break;
+        case STEP_LOST:
+            sky__block_lost(s, request, SKY_MISS);
+            break;
+        case STEP_REMOVE:
+            remove_begin(s, request);
+            break;
+        case STEP_END:
+            request_end(s, request);
+        }
+    }
 }
 
 sky_status sky_session_submit(sky_session *s, sky_time now, const sky_request *ask) {
     s->core.now = now;
-    return begin_request(s, ask, false);
+    uint32_t request = sky__requests_take(&s->requests, ask, false);
+    if (request == SKY__NONE)
+        return SKY_E_BUSY;
+    begin_request(s, request);
+    advance_requests(s);
+    return SKY_OK;
 }
 
 void sky_session_link_set(sky_session *s, uint64_t bits_s) {
     s->core.config.link_bits_s = bits_s;
-}
-
-void sky__submit_own(sky_session *s, const sky_request *ask) {
-    (void)begin_request(s, ask, true);
 }
 
 /* ---- input ---- */
@@ -408,7 +412,9 @@ void sky_session_input(sky_session *s, sky_time now, const sky_datagram *in) {
     s->core.now = now;
     if (in && sky__scheduler_input(&s->scheduler, in, &m))
         take_gone(s, &m);
+    advance_requests(s);
     sky__scheduler_expire(&s->scheduler);
+    advance_requests(s);
     sky__note_blocked(&s->scheduler);
 }
 
@@ -485,8 +491,11 @@ bool sky_session_output(sky_session *s, sky_time now, sky_datagram *out) {
     if (s->scheduler.parked > 0)
         sky__repairs_unpark(s);
     sky__mends_feed(s);
-    while (!sent && (what = next_action(s, &at)) != SEND_NOTHING && at <= now)
+    advance_requests(s);
+    while (!sent && (what = next_action(s, &at)) != SEND_NOTHING && at <= now) {
         sent = perform_action(s, what, out);
+        advance_requests(s);
+    }
     sky__note_blocked(&s->scheduler);
     return sent;
 }

@@ -3,6 +3,7 @@
  *   core.h, block_table.h, bulk.h, request_table.h, scheduler.h   the objects
  *
  *   session.c    requests begin and end; which kind of work is whose; what goes out next
+ *   steps.c      what clients have the session do next about a request
  *   session_look.c  what it tells of itself
  *   get.c        chunks of a block, and what becomes of one that lost some
  *   put.c        chunks and heads to satellites
@@ -63,19 +64,20 @@ extern const sky__client sky__look_client, sky__heads_client, sky__get_client, s
     sky__set_client, sky__head_client, sky__rehead_client, sky__move_client, sky__check_client,
     sky__mend_client, sky__tell_client, sky__decide_client;
 
-/* ---- session.c ---- */
+/* ---- steps.c ---- */
 
+/* It ends, with what its result says. */
 void sky__request_finish(sky_session *s, uint32_t request, sky_status status, uint64_t bytes);
+/* … as all of its work is done. */
+void sky__work_done(sky_session *s, uint32_t request);
+/* A chunk of the block that it reads is nowhere: get.c, sky__block_lost. */
+void sky__request_lost(sky_session *s, uint32_t request);
 /* The index has the block, or the sky was asked and nobody has. */
 void sky__request_found(sky_session *s, uint32_t request);
+/* Out of the index, if it is there still, and out of the sky: the request's block. */
+void sky__request_remove(sky_session *s, uint32_t request);
 /* A request of the session's own, whose result nobody gets; not begun where there is no room. */
 void sky__submit_own(sky_session *s, const sky_request *ask);
-/* Out of the index, if it is there still, and out of the sky: the request's block. */
-void sky__remove_begin(sky_session *s, uint32_t request);
-/* All of its work is done: it ends. */
-void sky__work_done(sky_session *s, uint32_t request);
-/* An answer to HAS, of which these bits are wanted. */
-void sky__has_taken(sky_session *s, uint32_t op, const sky_message *m, uint64_t wanted);
 
 /* ---- get.c ---- */
 
@@ -136,6 +138,8 @@ void sky__foresee_next(sky_session *s, uint32_t block);
 
 /* ---- mend.c ---- */
 
+/* An answer to HAS, of which these bits are wanted. */
+void sky__has_taken(sky_session *s, uint32_t op, const sky_message *m, uint64_t wanted);
 /* A get of the block has ended. */
 void sky__check_after_get(sky_session *s, uint32_t block, const sky__request *get);
 void sky__check_begin(sky_session *s, uint32_t request);
