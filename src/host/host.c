@@ -249,8 +249,11 @@ static bool host_turn(sky__host *h) {
     serve_caches(h, &w);
     if (w.ready[LISTEN])
         accept_one(h);
-    if (w.ready[RELOAD] && h->options.reload(h->options.context, &h->settings))
+    if (w.ready[RELOAD] && h->options.reload(h->options.context, &h->settings)) {
+        sky__tenants_mark(h);
+        sky__clients_dismiss(h);
         sky__tenants_update(h);
+    }
     sky__tenants_sweep(h);
     sky__clients_retire(h);
     return w.ready[LISTEN] || sky_now() < idle;

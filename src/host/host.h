@@ -151,7 +151,9 @@ sky__tenant *sky__tenant_of(const sky__host *h, uint32_t uid, const char *pool);
 bool sky__tenant_has_place(const sky__host *h, const sky__tenant *t);
 /* Open those of the settings, and let them connect. */
 sky_status sky__tenants_open(sky__host *h, sky_error *error);
-/* The settings changed: users come and go. */
+/* The settings changed: mark those that leave. When their clients are gone, update: users come and
+ * go. */
+void sky__tenants_mark(sky__host *h);
 void sky__tenants_update(sky__host *h);
 /* Close those that leave, and of which nothing is under way. */
 void sky__tenants_sweep(sky__host *h);
@@ -163,6 +165,8 @@ void sky__client_open(sky__tenant *t, sky__client *c, uint64_t number, int fd,
                       const sky_local_peer *peer);
 /* End it: cancel, release, unmap. `why`: what it did wrong, for the log; NULL: it left. */
 void sky__client_close(sky__host *h, sky__client *c, const char *why);
+/* End those of tenants that leave. */
+void sky__clients_dismiss(sky__host *h);
 /* Its socket is ready: it says who it is, wakes this host, or is gone. */
 void sky__client_hear(sky__host *h, sky__client *c);
 /* Something is in its ring, or there is room for what waits. */

@@ -1,125 +1,13 @@
 #include "host/published.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <skymem/keys.h>
 
-#include "base/hash.h"
+#include "host/published_table.h"
 #include "io/pages.h"
-#include "io/secret.h"
 #include "io/shared.h"
-#include "tier/leases.h"
-
-#define BUCKETS 16384u
-
-typedef struct sky__region {
-    struct sky__region *next;
-    uint32_t number;
-    uint64_t owner; /* the client's number */
-    int fd;         /* -1: the owner is gone */
-    uint8_t *at;
-    uint64_t bytes;
-    uint32_t users; /* its blocks, and its owner */
-    sky__block *blocks;
-    uint64_t shown[SKY_HOST_CLIENTS_MAX / 64]; /* the places of clients that were sent it */
-} sky__region;
-
-struct sky__block {
-    sky__block *next;           /* in its bucket */
-    sky__block *before, *after; /* in its region */
-    sky__region *region;
-    sky_key key;
-    uint32_t shape[3];
-    uint32_t layer_axis;
-    uint32_t buffers; /* in all */
-    uint32_t filled;  /* those of parts that came */
-    uint64_t bytes;   /* of the payload */
-    bool withdrawn;
-    uint32_t leases;
-    sky_shm_row rows[];
-};
-
-struct sky__published {
-    sky_hash_key hash_key;
-    sky_leases *leases; /* of blocks; owner: the client's number */
-    sky__region *regions;
-    uint64_t count, buffers;
-    sky__block *buckets[BUCKETS];
-};
-
-/* ---- tables ---- */
-
-sky_status sky__published_create(sky__published **out) {
-    sky__published *b = calloc(1, sizeof *b);
-    if (!b || sky_leases_create(&b->leases) != SKY_OK) {
-        free(b);
-        return SKY_E_NOMEM;
-    }
-    sky_random(&b->hash_key, sizeof b->hash_key);
-    *out = b;
-    return SKY_OK;
-}
-
-void sky__published_destroy(sky__published *b) {
-    if (!b)
-        return;
-    assert(b->count == 0 && !b->regions);
-    sky_leases_destroy(b->leases);
-    free(b);
-}
-
-static sky__block **bucket_of(sky__published *b, const sky_key *key) {
-    return &b->buckets[sky_siphash(&b->hash_key, key->bytes, sizeof key->bytes) % BUCKETS];
-}
-
-/* One that is not withdrawn, or of this owner (0: of any). Withdrawn ones are found of an owner
- * alone, after all others. */
-static sky__block *find_block(sky__published *b, const sky_key *key, uint64_t owner) {
-    sky__block *withdrawn = NULL;
-    if (b->count == 0)
-        return NULL;
-    for (sky__block *k = *bucket_of(b, key); k; k = k->next) {
-        if (!sky_key_equal(&k->key, key) || (owner != 0 && k->region->owner != owner))
-            continue;
-        if (!k->withdrawn)
-            return k;
-        if (owner != 0)
-            withdrawn = k;
-    }
-    return withdrawn;
-}
-
-static sky__region *find_region(const sky__published *b, uint32_t number, uint64_t owner) {
-    sky__region *r = b->regions;
-    while (r && (r->number != number || r->owner != owner))
-        r = r->next;
-    return r;
-}
-
-static void region_leave(sky__region *r) {
-    if (--r->users > 0)
-        return;
-    sky_pages_release(r->at, r->bytes);
-    free(r);
-}
-
-/* Take a block out of the tables, and free it. */
-static void drop_block(sky__tenant *t, sky__block *k) {
-    sky__published *b = t->blocks;
-    sky__block **at = bucket_of(b, &k->key);
-    while (*at != k)
-        at = &(*at)->next;
-    *at = k->next;
-    *(k->before ? &k->before->after : &k->region->blocks) = k->after;
-    if (k->after)
-        k->after->before = k->before;
-    b->count--;
-    b->buffers -= k->buffers;
-    region_leave(k->region);
-    free(k);
-}
 
 /* ---- the end of blocks ---- */
 
@@ -135,20 +23,20 @@ static bool withdraw_block(sky__tenant *t, sky__block *k) {
     k->withdrawn = true;
     if (k->leases > 0)
         return false;
-    drop_block(t, k);
+    sky__block_drop(t, k);
     return true;
 }
 
 /* A lease ended. A block that is withdrawn goes with its last. */
 static void unlease_block(sky__tenant *t, sky__block *k) {
     if (--k->leases == 0 && k->withdrawn)
-        drop_block(t, k);
+        sky__block_drop(t, k);
 }
 
 bool sky__published_remove(sky__tenant *t, const sky_key *key) {
     sky__block *k;
     bool some = false;
-    for (; (k = find_block(t->blocks, key, 0)); some = true)
+    for (; (k = sky__block_find(t->blocks, key, 0)); some = true)
         (void)withdraw_block(t, k);
     return some;
 }
@@ -184,7 +72,7 @@ static sky_status make_region(sky__client *c, uint64_t bytes, int passed, sky__r
     if (status == SKY_OK)
         *out = r;
     else
-        region_leave(r);
+        sky__region_leave(r);
     return status;
 }
 
@@ -223,7 +111,7 @@ static void end_region(sky__host *h, sky__tenant *t, sky__region *r) {
             sky__client_send(h, &h->clients[i],
                              &(sky_shm_frame){.kind = SKY_SHM_REGION_GONE, .region = r->number},
                              -1);
-    region_leave(r);
+    sky__region_leave(r);
 }
 
 void sky__published_leave(sky__host *h, sky__client *c) {
@@ -260,7 +148,7 @@ static sky__block *part_of(sky__host *h, sky__client *c, const sky_shm_frame *f)
     sky__block *k = c->publishing;
     if (!k && l->first == 0) {
         const uint32_t buffers = sky_shm_buffers(l->shape, l->layer_axis);
-        sky__region *r = find_region(c->tenant->blocks, f->region, c->number);
+        sky__region *r = sky__region_find(c->tenant->blocks, f->region, c->number);
         k = r ? malloc(sizeof *k + buffers * sizeof *k->rows) : NULL;
         if (!k) {
             sky__client_close(h, c, r ? "no memory is left" : "it names a region of another");
@@ -284,11 +172,11 @@ static sky__block *part_of(sky__host *h, sky__client *c, const sky_shm_frame *f)
 
 static sky_status publish_block(sky__tenant *t, sky__block *k) {
     sky__published *b = t->blocks;
-    if (find_block(b, &k->key, k->region->owner))
+    if (sky__block_find(b, &k->key, k->region->owner))
         return SKY_E_BUSY; /* one that is withdrawn and open, too: its owner asks for it by key */
     if (b->count >= SKY__HOST_BLOCKS_MAX || b->buffers + k->buffers > SKY__HOST_BUFFERS_MAX)
         return SKY_E_FULL;
-    sky__block **bucket = bucket_of(b, &k->key);
+    sky__block **bucket = sky__block_bucket(b, &k->key);
     k->next = *bucket;
     *bucket = k;
     k->after = k->region->blocks;
@@ -361,7 +249,7 @@ static void show_block(sky__host *h, sky__client *c, uint32_t id, const sky__blo
 
 static void open_block(sky__host *h, sky__client *c, const sky_shm_frame *f) {
     sky__tenant *t = c->tenant;
-    sky__block *k = find_block(t->blocks, &f->key, 0);
+    sky__block *k = sky__block_find(t->blocks, &f->key, 0);
     t->stat.hits += k != NULL;
     t->stat.misses += k == NULL;
     if (!k || sky_leases_full(t->blocks->leases) || c->block_leases == SKY__HOST_LEASES_MAX) {
@@ -378,7 +266,7 @@ static void open_block(sky__host *h, sky__client *c, const sky_shm_frame *f) {
 
 /* SKY_E_BUSY: it is withdrawn, and somebody reads it still. */
 static void remove_block(sky__host *h, sky__client *c, const sky_shm_frame *f) {
-    sky__block *k = find_block(c->tenant->blocks, &f->key, c->number);
+    sky__block *k = sky__block_find(c->tenant->blocks, &f->key, c->number);
     sky_status status = k ? SKY_OK : SKY_MISS;
     if (k && !withdraw_block(c->tenant, k))
         status = SKY_E_BUSY;
@@ -412,7 +300,7 @@ void sky__published_hear(sky__host *h, sky__client *c, const sky_shm_frame *f, i
 /* ---- ordinary operations ---- */
 
 uint64_t sky__published_bytes(const sky__tenant *t, const sky_key *key) {
-    const sky__block *k = find_block(t->blocks, key, 0);
+    const sky__block *k = sky__block_find(t->blocks, key, 0);
     return k ? k->bytes : 0;
 }
 
@@ -436,7 +324,7 @@ static bool is_right(const sky__tenant *t, const sky__block *k) {
 void sky__published_take_in(sky__tenant *t, const sky_key *key) {
     /* The arena alone: the host's thread waits for nothing farther. */
     static const sky_call plain, here = {.drop = true, .tiers = 1}, arena = {.tiers = 1};
-    sky__block *k = find_block(t->blocks, key, 0);
+    sky__block *k = sky__block_find(t->blocks, key, 0);
     sky_item item = {.key = *key};
     if (!k)
         return;

@@ -21,11 +21,6 @@
 #define SKY__HOST_BUFFERS_MAX      (4u << 20) /* of a user: 24 bytes each */
 #define SKY__HOST_REGION_BYTES_MAX ((uint64_t)1 << 46)
 
-/* Errors: SKY_E_NOMEM */
-sky_status sky__published_create(sky__published **out);
-/* Its clients are gone. NULL is fine. */
-void sky__published_destroy(sky__published *b);
-
 /* REGISTER (`passed` stays the caller's), LAYOUT and BLOCK of a client. */
 void sky__published_hear(sky__host *h, sky__client *c, const sky_shm_frame *f, int passed);
 /* A client ends: its regions, its blocks and what it was lent. */

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "cache/opener.h"
-#include "host/published.h"
+#include "host/published_table.h"
 #include "io/file.h"
 
 /* ---- open, close ---- */
@@ -183,19 +183,11 @@ static const sky_host_user *user_of(const sky_host_settings *s, const sky__tenan
     return NULL;
 }
 
-/* Its clients go; its stores when nobody works with them any more. */
-static void dismiss_tenant(sky__host *h, sky__tenant *t) {
-    t->leaving = true;
-    for (size_t i = 0; i < SKY_HOST_CLIENTS_MAX; i++)
-        if (h->clients[i].fd >= 0 && h->clients[i].tenant == t)
-            sky__client_close(h, &h->clients[i], "its user is served no longer");
-}
-
-static void update_tenant(sky__host *h, sky__tenant *t) {
+static void mark_tenant(sky__host *h, sky__tenant *t) {
     char name[128];
     const sky_host_user *user = user_of(&h->settings, t);
     if (!user) {
-        dismiss_tenant(h, t);
+        t->leaving = true;
         return;
     }
     t->leaving = false; /* it may have come back before its stores were closed */
@@ -206,13 +198,16 @@ static void update_tenant(sky__host *h, sky__tenant *t) {
     free(stores);
 }
 
-void sky__tenants_update(sky__host *h) {
-    char name[128];
-    sky_error error;
+void sky__tenants_mark(sky__host *h) {
     if (!h->settings.users)
         h->settings.user_count = 0;
     for (size_t i = 1; i < h->tenant_count; i++)
-        update_tenant(h, h->tenants[i]);
+        mark_tenant(h, h->tenants[i]);
+}
+
+void sky__tenants_update(sky__host *h) {
+    char name[128];
+    sky_error error;
     sky__tenants_sweep(h);
     for (size_t i = 0; i < h->settings.user_count; i++) {
         const sky_host_user *user = &h->settings.users[i];
