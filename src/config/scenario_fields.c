@@ -25,6 +25,8 @@ typedef enum {
     KIND_SIZE32,
     KIND_SIZE64,
     KIND_BOOL,
+    KIND_EITHER, /* of two words, the second stored as true */
+    KIND_WORD,   /* one of `words`, stored by its place from `min` on */
     KIND_SPECIAL,
 } kind;
 
@@ -36,98 +38,103 @@ typedef struct {
     double min, max; /* in the file's own unit */
     double factor;
     special *special;
+    const char *words; /* parted by a blank */
 } field;
 
-static special read_shell, read_tle, read_isls, read_stations, read_station, read_sky, read_center,
-    read_strategy, read_window, read_weights, read_ground_links, read_start, read_rotation,
-    read_lookup, read_eviction, read_arrivals, read_liar, read_until, read_base, read_key_file,
-    read_cipher;
+static special read_shell, read_tle, read_isls, read_stations, read_station, read_center,
+    read_strategy, read_window, read_weights, read_start, read_rotation, read_eviction, read_until,
+    read_base, read_key_file;
 
 #define AT(member) offsetof(sky_scenario, member)
 #define TIB        1099511627776.0
+#define PLAIN(section, key, kind, member, min, max)                                                \
+    { section, key, KIND_##kind, AT(member), min, max, 0, NULL, NULL }
+#define SCALED(section, key, member, min, max, factor)                                             \
+    { section, key, KIND_SCALED, AT(member), min, max, factor, NULL, NULL }
 #define SPECIAL(section, key, function)                                                            \
-    { section, key, KIND_SPECIAL, 0, 0, 0, 0, function }
+    { section, key, KIND_SPECIAL, 0, 0, 0, 0, function, NULL }
+#define EITHER(section, key, member, words)                                                        \
+    { section, key, KIND_EITHER, AT(member), 0, 0, 0, NULL, words }
+#define WORD(section, key, member, first, words)                                                   \
+    { section, key, KIND_WORD, AT(member), first, 0, 0, NULL, words }
 
 static const field fields[] = {
-    {"constellation", "planes", KIND_U32, AT(constellation.planes), 1, SKY_PLANES_MAX, 0, NULL},
-    {"constellation", "slots", KIND_U32, AT(constellation.slots), 1, SKY_SLOTS_MAX, 0, NULL},
-    {"constellation", "altitude_km", KIND_REAL, AT(constellation.altitude_km), 100, 40000, 0, NULL},
-    {"constellation", "inclination_deg", KIND_REAL, AT(constellation.inclination_deg), 0, 180, 0,
-     NULL},
-    {"constellation", "phasing", KIND_U32, AT(constellation.phasing), 0, SKY_PLANES_MAX - 1, 0,
-     NULL},
-    {"constellation", "raan_spread_deg", KIND_REAL, AT(constellation.raan_spread_deg), 1, 360, 0,
-     NULL},
-    {"constellation", "earth_radius_km", KIND_REAL, AT(constellation.earth_radius_km), 6000, 7000,
-     0, NULL},
-    {"constellation", "light_km_s", KIND_REAL, AT(constellation.light_km_s), 1e3, 1e6, 0, NULL},
+    PLAIN("constellation", "planes", U32, constellation.planes, 1, SKY_PLANES_MAX),
+    PLAIN("constellation", "slots", U32, constellation.slots, 1, SKY_SLOTS_MAX),
+    PLAIN("constellation", "altitude_km", REAL, constellation.altitude_km, 100, 40000),
+    PLAIN("constellation", "inclination_deg", REAL, constellation.inclination_deg, 0, 180),
+    PLAIN("constellation", "phasing", U32, constellation.phasing, 0, SKY_PLANES_MAX - 1),
+    PLAIN("constellation", "raan_spread_deg", REAL, constellation.raan_spread_deg, 1, 360),
+    PLAIN("constellation", "earth_radius_km", REAL, constellation.earth_radius_km, 6000, 7000),
+    PLAIN("constellation", "light_km_s", REAL, constellation.light_km_s, 1e3, 1e6),
     SPECIAL("constellation", "shell", read_shell),
     SPECIAL("constellation", "tle", read_tle),
     SPECIAL("constellation", "isls", read_isls),
-    SPECIAL("", "sky", read_sky),
+    EITHER("", "sky", physical, "ideal physical"),
     SPECIAL("", "center", read_center),
     SPECIAL("", "stations", read_stations),
     SPECIAL("observer", "station", read_station),
-    {"observer", "lat_deg", KIND_REAL, AT(observer.latitude_deg), -90, 90, 0, NULL},
-    {"observer", "lon_deg", KIND_REAL, AT(observer.longitude_deg), -180, 180, 0, NULL},
-    {"observer", "alt_m", KIND_REAL, AT(observer.altitude_m), -500, 20000, 0, NULL},
-    {"observer", "min_elevation_deg", KIND_REAL, AT(observer.min_elevation_deg), 0, 90, 0, NULL},
-    {"observer", "hysteresis_deg", KIND_REAL, AT(observer.hysteresis_deg), 0, 90, 0, NULL},
+    PLAIN("observer", "lat_deg", REAL, observer.latitude_deg, -90, 90),
+    PLAIN("observer", "lon_deg", REAL, observer.longitude_deg, -180, 180),
+    PLAIN("observer", "alt_m", REAL, observer.altitude_m, -500, 20000),
+    PLAIN("observer", "min_elevation_deg", REAL, observer.min_elevation_deg, 0, 90),
+    PLAIN("observer", "hysteresis_deg", REAL, observer.hysteresis_deg, 0, 90),
     SPECIAL("placement", "strategy", read_strategy),
-    {"placement", "servers", KIND_U32, AT(placement.servers), 1, SKY_SERVERS_MAX, 0, NULL},
+    PLAIN("placement", "servers", U32, placement.servers, 1, SKY_SERVERS_MAX),
     SPECIAL("placement", "window", read_window),
     SPECIAL("placement", "weights", read_weights),
-    {"placement", "replicas", KIND_U32, AT(replicas), 1, 16, 0, NULL},
-    {"placement", "parity", KIND_U32, AT(parity), 0, 64, 0, NULL},
-    {"", "chunk", KIND_SIZE32, AT(chunk_bytes), SKY_CHUNK_BYTES_MIN, SKY_CHUNK_BYTES_MAX, 0, NULL},
-    {"satellite", "memory", KIND_SIZE64, AT(satellite.memory_bytes), 1024, TIB, 0, NULL},
-    {"satellite", "processing_ms", KIND_SCALED, AT(satellite.processing_ns), 0, 1e6, 1e6, NULL},
-    {"satellite", "repair_s", KIND_SCALED, AT(satellite.repair_ns), 0.01, 1e6, 1e9, NULL},
-    {"satellite", "repair_share", KIND_REAL, AT(satellite.repair_share), 0, 1, 0, NULL},
-    {"links", "isl_gbps", KIND_SCALED, AT(links.isl_bits_s), 1e-6, 1e6, 1e9, NULL},
-    {"links", "ground_mbps", KIND_SCALED, AT(links.ground_bits_s), 1e-3, 1e9, 1e6, NULL},
-    {"links", "loss", KIND_REAL, AT(links.loss), 0, 0.99, 0, NULL},
-    {"links", "ground_loss", KIND_REAL, AT(links.ground_loss), 1e-9, 0.99, 0, NULL},
-    {"links", "isl_loss", KIND_REAL, AT(links.isl_loss), 1e-9, 0.99, 0, NULL},
-    {"links", "jitter_ms", KIND_SCALED, AT(links.jitter_ns), 0, 1e5, 1e6, NULL},
-    {"links", "datagrams", KIND_BOOL, AT(links.datagrams), 0, 1, 0, NULL},
-    {"links", "queue", KIND_SIZE64, AT(links.queue_bytes), 1024, TIB, 0, NULL},
-    SPECIAL("links", "ground_links", read_ground_links),
-    {"links", "land_km_s", KIND_REAL, AT(links.land_km_s), 1e3, 3e5, 0, NULL},
+    PLAIN("placement", "replicas", U32, replicas, 1, 16),
+    PLAIN("placement", "parity", U32, parity, 0, 64),
+    PLAIN("", "chunk", SIZE32, chunk_bytes, SKY_CHUNK_BYTES_MIN, SKY_CHUNK_BYTES_MAX),
+    PLAIN("satellite", "memory", SIZE64, satellite.memory_bytes, 1024, TIB),
+    SCALED("satellite", "processing_ms", satellite.processing_ns, 0, 1e6, 1e6),
+    SCALED("satellite", "repair_s", satellite.repair_ns, 0.01, 1e6, 1e9),
+    PLAIN("satellite", "repair_share", REAL, satellite.repair_share, 0, 1),
+    SCALED("links", "isl_gbps", links.isl_bits_s, 1e-6, 1e6, 1e9),
+    SCALED("links", "ground_mbps", links.ground_bits_s, 1e-3, 1e9, 1e6),
+    PLAIN("links", "loss", REAL, links.loss, 0, 0.99),
+    PLAIN("links", "ground_loss", REAL, links.ground_loss, 1e-9, 0.99),
+    PLAIN("links", "isl_loss", REAL, links.isl_loss, 1e-9, 0.99),
+    SCALED("links", "jitter_ms", links.jitter_ns, 0, 1e5, 1e6),
+    PLAIN("links", "datagrams", BOOL, links.datagrams, 0, 1),
+    PLAIN("links", "queue", SIZE64, links.queue_bytes, 1024, TIB),
+    EITHER("links", "ground_links", links.ground_each, "one each"),
+    PLAIN("links", "land_km_s", REAL, links.land_km_s, 1e3, 3e5),
     SPECIAL("time", "start", read_start),
-    {"time", "scale", KIND_REAL, AT(time.scale), 1e-3, 1e6, 0, NULL},
+    PLAIN("time", "scale", REAL, time.scale, 1e-3, 1e6),
     SPECIAL("time", "rotation_s", read_rotation),
-    SPECIAL("", "lookup", read_lookup),
+    WORD("", "lookup", lookup, SKY_LOOKUP_INDEX, "index binary sequential"),
     SPECIAL("", "eviction", read_eviction),
-    {"workload", "keys", KIND_U32, AT(workload.keys), 1, 1e7, 0, NULL},
-    {"workload", "gets", KIND_U64, AT(workload.gets), 0, 1e9, 0, NULL},
-    {"workload", "value", KIND_SIZE64, AT(workload.value_bytes), 1, TIB / 1024, 0, NULL},
-    {"workload", "zipf", KIND_REAL, AT(workload.zipf), 0, 10, 0, NULL},
-    {"workload", "regular", KIND_BOOL, AT(workload.regular), 0, 1, 0, NULL},
-    {"workload", "chain", KIND_U32, AT(workload.chain), 1, 4096, 0, NULL},
-    {"workload", "every_ms", KIND_SCALED, AT(workload.every_ns), 0, 1e9, 1e6, NULL},
-    SPECIAL("workload", "arrivals", read_arrivals),
-    {"workload", "removes", KIND_REAL, AT(workload.removes), 0, 0.3, 0, NULL},
-    {"workload", "pins", KIND_REAL, AT(workload.pins), 0, 0.3, 0, NULL},
-    {"workload", "prefetches", KIND_REAL, AT(workload.prefetches), 0, 0.3, 0, NULL},
-    {"faults", "crash_per_h", KIND_REAL, AT(faults.crash_per_h), 0, 1e6, 0, NULL},
-    {"faults", "partition_per_h", KIND_REAL, AT(faults.partition_per_h), 0, 1e6, 0, NULL},
-    {"faults", "corrupt", KIND_REAL, AT(faults.corrupt), 0, 1, 0, NULL},
-    {"faults", "duplicate", KIND_REAL, AT(faults.duplicate), 0, 1, 0, NULL},
-    {"faults", "reorder", KIND_REAL, AT(faults.reorder), 0, 1, 0, NULL},
-    {"faults", "skew_ms", KIND_SCALED, AT(faults.skew_ns), 0, 1e6, 1e6, NULL},
-    {"faults", "liar_satellites", KIND_U32, AT(faults.liar_satellites), 0,
-     (double)SKY_PLANES_MAX *SKY_SLOTS_MAX, 0, NULL},
-    SPECIAL("faults", "liar", read_liar),
-    {"faults", "freeze_per_h", KIND_REAL, AT(faults.freeze_per_h), 0, 1e6, 0, NULL},
-    {"faults", "hostile_per_s", KIND_REAL, AT(faults.hostile_per_s), 0, 1e6, 0, NULL},
-    {"faults", "restart_s", KIND_SCALED, AT(faults.restart_ns), 0, 1e6, 1e9, NULL},
+    PLAIN("workload", "keys", U32, workload.keys, 1, 1e7),
+    PLAIN("workload", "gets", U64, workload.gets, 0, 1e9),
+    PLAIN("workload", "value", SIZE64, workload.value_bytes, 1, TIB / 1024),
+    PLAIN("workload", "zipf", REAL, workload.zipf, 0, 10),
+    PLAIN("workload", "regular", BOOL, workload.regular, 0, 1),
+    PLAIN("workload", "chain", U32, workload.chain, 1, 4096),
+    SCALED("workload", "every_ms", workload.every_ns, 0, 1e9, 1e6),
+    EITHER("workload", "arrivals", workload.fixed, "drawn fixed"),
+    PLAIN("workload", "removes", REAL, workload.removes, 0, 0.3),
+    PLAIN("workload", "pins", REAL, workload.pins, 0, 0.3),
+    PLAIN("workload", "prefetches", REAL, workload.prefetches, 0, 0.3),
+    PLAIN("faults", "crash_per_h", REAL, faults.crash_per_h, 0, 1e6),
+    PLAIN("faults", "partition_per_h", REAL, faults.partition_per_h, 0, 1e6),
+    PLAIN("faults", "corrupt", REAL, faults.corrupt, 0, 1),
+    PLAIN("faults", "duplicate", REAL, faults.duplicate, 0, 1),
+    PLAIN("faults", "reorder", REAL, faults.reorder, 0, 1),
+    SCALED("faults", "skew_ms", faults.skew_ns, 0, 1e6, 1e6),
+    PLAIN("faults", "liar_satellites", U32, faults.liar_satellites, 0,
+          (double)SKY_PLANES_MAX *SKY_SLOTS_MAX),
+    WORD("faults", "liar", faults.liar, SKY_LIAR_WRONG_BYTES,
+         "wrong-bytes wrong-shift black-hole mixed"),
+    PLAIN("faults", "freeze_per_h", REAL, faults.freeze_per_h, 0, 1e6),
+    PLAIN("faults", "hostile_per_s", REAL, faults.hostile_per_s, 0, 1e6),
+    SCALED("faults", "restart_s", faults.restart_ns, 0, 1e6, 1e9),
     SPECIAL("", "until", read_until),
     SPECIAL("udp", "base", read_base),
     SPECIAL("udp", "key", read_key_file),
     SPECIAL("udp", "tenant", read_key_file),
-    SPECIAL("udp", "cipher", read_cipher),
-    {"udp", "far", KIND_BOOL, AT(udp.far), 0, 1, 0, NULL},
+    WORD("udp", "cipher", udp.suite, 0, "auto aes chacha"),
+    PLAIN("udp", "far", BOOL, udp.far, 0, 1),
 };
 #define FIELD_COUNT (sizeof fields / sizeof *fields)
 _Static_assert(SKY_CHUNK_BYTES_MAX <= SKY_WIRE_DATA_BYTES_MAX, "a chunk is one message");
@@ -188,6 +195,31 @@ static bool parse_pair(const sky_yaml_entry *e, uint32_t max, uint32_t *a, uint3
     return true;
 }
 
+/* The place of a text among words that are parted by a blank; false: it is none of them. */
+static bool word_index(const char *words, const char *text, uint64_t *index) {
+    size_t bytes = strlen(text);
+    *index = 0;
+    for (;; words++, ++*index) {
+        size_t length = strcspn(words, " ");
+        if (length == bytes && memcmp(words, text, bytes) == 0)
+            return true;
+        words += length;
+        if (!*words)
+            return false;
+    }
+}
+
+/* "one, another or a third" */
+static void list_words(const char *words, char *out, size_t out_bytes) {
+    for (const char *next = words; next; words = next + 1) {
+        next = strchr(words, ' ');
+        const char *parted_by = !next ? "" : strchr(next + 1, ' ') ? ", " : " or ";
+        size_t used = strlen(out);
+        snprintf(out + used, out_bytes - used, "%.*s%s", (int)strcspn(words, " "), words,
+                 parted_by);
+    }
+}
+
 static bool value_of_kind(const field *f, const char *text, double *value) {
     uint64_t whole;
     bool ok;
@@ -202,6 +234,11 @@ static bool value_of_kind(const field *f, const char *text, double *value) {
     case KIND_BOOL:
         whole = strcmp(text, "true") == 0;
         ok = whole || strcmp(text, "false") == 0;
+        break;
+    case KIND_EITHER:
+    case KIND_WORD:
+        ok = word_index(f->words, text, &whole);
+        whole += (uint64_t)f->min;
         break;
     default:
         ok = sky__scenario_whole(text, UINT64_MAX, &whole);
@@ -219,6 +256,7 @@ static void store_field(const field *f, double value, sky_scenario *out) {
     bool on = value != 0;
     switch (f->kind) {
     case KIND_BOOL:
+    case KIND_EITHER:
         memcpy(at, &on, sizeof on);
         break;
     case KIND_REAL:
@@ -226,6 +264,7 @@ static void store_field(const field *f, double value, sky_scenario *out) {
         break;
     case KIND_U32:
     case KIND_SIZE32:
+    case KIND_WORD:
         narrow = (uint32_t)value;
         memcpy(at, &narrow, sizeof narrow);
         break;
@@ -237,10 +276,12 @@ static void store_field(const field *f, double value, sky_scenario *out) {
 }
 
 static sky_status refuse_plain(reader *r, const field *f, const sky_yaml_entry *e) {
-    char allowed[128] = "true or false";
-    if (f->kind == KIND_REAL || f->kind == KIND_SCALED)
+    char allowed[128] = "";
+    if (f->kind == KIND_BOOL || f->words)
+        list_words(f->words ? f->words : "true false", allowed, sizeof allowed);
+    else if (f->kind == KIND_REAL || f->kind == KIND_SCALED)
         snprintf(allowed, sizeof allowed, "a number from %.12g to %.12g", f->min, f->max);
-    else if (f->kind != KIND_BOOL)
+    else
         snprintf(allowed, sizeof allowed, "%s from %.0f to %.0f",
                  f->kind == KIND_SIZE32 || f->kind == KIND_SIZE64
                      ? "a size in bytes, or with KiB, MiB, GiB,"
@@ -251,7 +292,8 @@ static sky_status refuse_plain(reader *r, const field *f, const sky_yaml_entry *
 
 static sky_status read_plain(reader *r, const field *f, const sky_yaml_entry *e) {
     double value;
-    if (e->list || !value_of_kind(f, e->values[0], &value) || value < f->min || value > f->max)
+    if (e->list || !value_of_kind(f, e->values[0], &value) ||
+        (!f->words && (value < f->min || value > f->max)))
         return refuse_plain(r, f, e);
     store_field(f, value, &r->out);
     return SKY_OK;
@@ -312,32 +354,6 @@ static sky_status read_station(reader *r, const sky_yaml_entry *e) {
     return SKY_OK;
 }
 
-/* The place of a value among `names`, which end with NULL; -1: none of them. */
-static int name_index(const sky_yaml_entry *e, const char *const *names) {
-    for (int i = 0; !e->list && names[i]; i++) {
-        if (strcmp(e->values[0], names[i]) == 0)
-            return i;
-    }
-    return -1;
-}
-
-static sky_status read_either(reader *r, const sky_yaml_entry *e, const char *first,
-                              const char *second, bool *is_second) {
-    const char *const names[] = {first, second, NULL};
-    char allowed[32];
-    snprintf(allowed, sizeof allowed, "%s or %s", first, second);
-    *is_second = name_index(e, names) == 1;
-    return name_index(e, names) < 0 ? refuse_value(r, e, allowed) : SKY_OK;
-}
-
-static sky_status read_sky(reader *r, const sky_yaml_entry *e) {
-    return read_either(r, e, "ideal", "physical", &r->out.physical);
-}
-
-static sky_status read_ground_links(reader *r, const sky_yaml_entry *e) {
-    return read_either(r, e, "one", "each", &r->out.links.ground_each);
-}
-
 static sky_status read_center(reader *r, const sky_yaml_entry *e) {
     uint32_t most = SKY_PLANES_MAX > SKY_SLOTS_MAX ? SKY_PLANES_MAX : SKY_SLOTS_MAX;
     if (!parse_pair(e, most, &r->out.centre.plane, &r->out.centre.slot))
@@ -393,15 +409,6 @@ static sky_status read_rotation(reader *r, const sky_yaml_entry *e) {
     return SKY_OK;
 }
 
-static sky_status read_lookup(reader *r, const sky_yaml_entry *e) {
-    static const char *const names[] = {"index", "binary", "sequential", NULL};
-    int i = name_index(e, names);
-    if (i < 0)
-        return refuse_value(r, e, "index, binary or sequential");
-    r->out.lookup = (sky_lookup_kind)i;
-    return SKY_OK;
-}
-
 static sky_status read_eviction(reader *r, const sky_yaml_entry *e) {
     static const char *const names[] = {"gossip", "lazy", "sweep", "broadcast"};
     static const char allowed[] = "gossip, lazy, sweep or broadcast, or a list of them, each once";
@@ -418,19 +425,6 @@ static sky_status read_eviction(reader *r, const sky_yaml_entry *e) {
         return refuse_value(r, e, allowed);
     r->out.eviction = kinds;
     return SKY_OK;
-}
-
-static sky_status read_liar(reader *r, const sky_yaml_entry *e) {
-    static const char *const names[] = {"wrong-bytes", "wrong-shift", "black-hole", "mixed", NULL};
-    int i = name_index(e, names);
-    if (i < 0)
-        return refuse_value(r, e, "wrong-bytes, wrong-shift, black-hole or mixed");
-    r->out.faults.liar = (sky_liar)(SKY_LIAR_WRONG_BYTES + i);
-    return SKY_OK;
-}
-
-static sky_status read_arrivals(reader *r, const sky_yaml_entry *e) {
-    return read_either(r, e, "drawn", "fixed", &r->out.workload.fixed);
 }
 
 static sky_status read_until(reader *r, const sky_yaml_entry *e) {
@@ -461,15 +455,6 @@ static sky_status read_key_file(reader *r, const sky_yaml_entry *e) {
     if (e->list || !e->values[0][0])
         return refuse_value(r, e, "the path of a key file, from this file's folder");
     memcpy(to, e->values[0], strlen(e->values[0]) + 1);
-    return SKY_OK;
-}
-
-static sky_status read_cipher(reader *r, const sky_yaml_entry *e) {
-    static const char *const names[] = {"auto", "aes", "chacha", NULL};
-    int i = name_index(e, names);
-    if (i < 0)
-        return refuse_value(r, e, "auto, aes or chacha");
-    r->out.udp.suite = (sky_suite)i;
     return SKY_OK;
 }
 
