@@ -46,14 +46,6 @@ static const struct {
     {"verify", "layout calibration", true, false, codec_run_verify},
 };
 
-static bool has_word(const char *words, const char *word) {
-    size_t length = strlen(word);
-    for (const char *p = words; (p = strstr(p, word)); p += length)
-        if ((p == words || p[-1] == ' ') && (p[length] == ' ' || p[length] == 0))
-            return true;
-    return false;
-}
-
 static int codec_run(cli *c) {
     const char *name = c->arguments[0];
     size_t i = 0, count = sizeof parts / sizeof *parts;
@@ -61,9 +53,11 @@ static int codec_run(cli *c) {
         i++;
     if (i == count)
         return cli_usage(c, "no codec %s: levels, encode, decode, lower, stat or verify", name);
-    for (const cli_option *o = c->verb->options; o->name; o++)
-        if (cli_find(c, o->name)->origin == CLI_FROM_FLAG && !has_word(parts[i].options, o->name))
-            return cli_usage(c, "codec %s takes no --%s", name, o->name);
+    char what[32];
+    snprintf(what, sizeof what, "codec %s", parts[i].name);
+    int code = cli_only(c, what, parts[i].options);
+    if (code != CLI_OK)
+        return code;
     size_t files = c->argument_count - 1, wanted = parts[i].reads;
     wanted += parts[i].writes && !cli_text(c, "output");
     if (files != wanted)
@@ -73,7 +67,7 @@ static int codec_run(cli *c) {
                          : files == 0 || files > wanted ? "takes one file, and -o FILE for another"
                                                         : "needs -o FILE, where the result goes");
     codec_job j = {.c = c, .memory = aligned_alloc(64, SKY_DECODER_BYTES)};
-    int code = j.memory ? parts[i].run(&j) : cli_failed(c, "out of memory");
+    code = j.memory ? parts[i].run(&j) : cli_failed(c, "out of memory");
     sky_profile_destroy(j.profile);
     free(j.memory);
     return code;

@@ -236,9 +236,9 @@ END
 expect 2 "$skymem" codec levels extra
 says 'takes no file'
 expect 2 "$skymem" codec encode "$work/kv.npy" -o "$work/x.skv" --layers 0-1
-says 'takes no --layers'
+says 'has no use for --layers'
 expect 2 "$skymem" codec stat "$work/l.skv" --level 3
-says 'takes no --level'
+says 'has no use for --level'
 
 # a container that lacks streams: told, and not made up; and one whose checksums hold and whose rows
 # do not decode
@@ -433,7 +433,7 @@ for option in "--layout $layout" "--calibration $work/neox.skycal"; do
     says 'goes with neither'
 done
 expect 2 "$skymem" codec decode "$work/l.skv" "$work/x.npy" --no-layout
-says 'takes no --no-layout'
+says 'has no use for --no-layout'
 
 # a disk that takes no more (here: no file may be larger) leaves the file it was made of alone
 cp "$work/s8.skv" "$work/only.skv"
