@@ -57,6 +57,33 @@ wait "$experiment" || code=$?
 [ "$code" = 143 ] || fail "exit $code after SIGTERM: $(cat "$work/err")"
 ! pgrep -f "$work/tmp" >/dev/null || fail "satellites were left after SIGTERM"
 
+# … whenever it comes: while a program is being started, before the experiment knows of it
+for verb in up run down; do
+    python3 - $verb tools/experiment "$build" --model "$work/tiny.gguf" --small --results \
+        "$work/none" <<'PYTHON' >"$work/out" 2>"$work/err"
+import importlib.machinery, os, signal, subprocess, sys
+verb = sys.argv[1]
+sys.argv = sys.argv[2:]
+experiment = importlib.machinery.SourceFileLoader("experiment", sys.argv[0]).load_module()
+class Popen(subprocess.Popen):
+    def __init__(self, words, **keywords):
+        super().__init__(words, **keywords)
+        if verb in words:
+            os.kill(os.getpid(), signal.SIGTERM)
+experiment.subprocess.Popen = Popen
+experiment.main()
+PYTHON
+    code=$?
+    [ "$code" = 143 ] || fail "exit $code after SIGTERM at $verb: $(cat "$work/err")"
+    ! pgrep -f "$work/tmp" >/dev/null || fail "processes were left after SIGTERM at $verb"
+done
+
+# nor does one whose messages nobody reads
+tools/experiment "$build" --model "$work/tiny.gguf" --small --results "$work/none" \
+    >"$work/out" 2> >(:)
+[ $? = 1 ] || fail "no error where nobody reads what it says"
+! pgrep -f "$work/tmp" >/dev/null || fail "satellites were left by one that nobody reads"
+
 # What it says of a gain: beaten, one of them, hidden by the new tokens, not beaten.
 python3 - <<'PYTHON' || fail "the verdicts"
 import importlib.machinery, sys
