@@ -76,22 +76,20 @@ class Shape:
         # Layers in stored order: by group of one window, full attention first.
         self.groups = sorted(set(self.windows))
         self.order = sorted(range(len(layers)), key=self.windows.__getitem__)
-        self.heads, self.dim, self.v_dim, self.dtype = self._rows(model)
         media = re.findall(r'"(?:image|video|audio)_token_(?:id|index)": (\d+)', text)
         self.media = set(map(int, media))
+        self.heads, self.dim, self.v_dim, self.dtype = self._rows(model)
         self.adapters = adapters_of(model)
         self.print = self._fingerprint(model, tokenizer, json.loads(text), weights)
 
-    @torch.no_grad()
     def _rows(self, model: Any) -> tuple[int, int, int, torch.dtype]:
-        """Heads, dims and type of all layers' rows, as the model makes them of one token."""
-        cache = DynamicCache(config=model.config)
-        token = torch.zeros(1, 1, dtype=torch.long, device=self.device)
-        model(input_ids=token, past_key_values=cache, use_cache=True)
+        """Heads, dims and type of all layers' rows, as the model makes them of two tokens."""
+        one, two, three = sorted(set(range(len(self.media) + 3)) - self.media)[:3]
+        cache, other = self._probe(model, [one, two]), self._probe(model, [one, three])
         kinds = {
             (layer.keys.shape[1], layer.keys.shape[3], layer.values.shape[3], layer.keys.dtype)
             for layer in cache.layers
-            if layer.is_initialized and layer.keys.shape[2] == 1
+            if layer.is_initialized and layer.keys.shape[2] == 2
         }
         held = sum(layer.is_initialized for layer in cache.layers)
         if held != len(self.windows) or len(kinds) != 1:
@@ -99,7 +97,19 @@ class Shape:
         rows = kinds.pop()
         if rows[3] not in ELEMENTS:
             raise UnsupportedError(f"{self.name}: its state is {rows[3]}")
+        trains = any(module.training for module in model.modules())  # dropout: rows differ
+        for first, second in zip(cache.layers, [] if trains else other.layers):
+            was, now = first.keys[0, :, 0].float(), second.keys[0, :, 0].float()
+            if (now - was).norm() > was.norm() * torch.finfo(rows[3]).eps ** 0.5:
+                raise UnsupportedError(f"{self.name}: rows depend on tokens behind them")
         return rows
+
+    @torch.no_grad()
+    def _probe(self, model: Any, tokens: list[int]) -> DynamicCache:
+        cache = DynamicCache(config=model.config)
+        ids = torch.tensor([tokens], device=self.device)
+        model(input_ids=ids, past_key_values=cache, use_cache=True)
+        return cache
 
     def _fingerprint(
         self, model: Any, tokenizer: Any, config: dict[str, Any], weights: dict[str, torch.Tensor]

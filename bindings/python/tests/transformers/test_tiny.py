@@ -577,6 +577,21 @@ def test_refusals() -> None:
             KVCacheBlock(other, store="mem:64MiB")
 
 
+def test_a_model_whose_prompt_sees_itself_whole_is_refused() -> None:
+    vision = transformers.SiglipVisionConfig(
+        hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=1,
+        image_size=28, patch_size=14,
+    )  # fmt: skip
+    text = transformers.GemmaConfig(**SMALL, num_hidden_layers=2, head_dim=16)
+    config = transformers.PaliGemmaConfig(
+        text_config=text.to_dict(), vision_config=vision.to_dict(), image_token_index=63,
+        projection_dim=16,
+    )  # fmt: skip
+    model = transformers.PaliGemmaForConditionalGeneration(config).eval()
+    with pytest.raises(skymem.UnsupportedError, match="tokens behind them"):
+        KVCacheBlock(model, store="mem:64MiB")
+
+
 @pytest.mark.parametrize("wrong", [{"input_ids": [1, 2]}, [], torch.zeros(1, 0), torch.tensor(3)])
 def test_prompts_that_are_none(wrong: Any) -> None:
     with KVCacheBlock(make("llama"), store="mem:64MiB") as kvc:
