@@ -1,7 +1,7 @@
 /* Proves: another user that is configured is served from stores of its own, sees nothing of the
  * others', maps only its own segments and keeps within its sizes; users come and go while the host
  * runs; a host without clients ends; what was asked when it ends is answered. Processes of other
- * users are this test's children, so it needs root. */
+ * users are this program again, as its children, so it needs root. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -57,30 +57,6 @@ static sky_status lease(sky_cache *cache, uint64_t n, sky_span *view) {
     sky_status status = sky_run(cache, SKY_OP_LEASE, &item, 1, NULL);
     *view = item.view;
     return status == SKY_OK ? item.status : status;
-}
-
-/* Run `body` as another user. */
-static pid_t in_child(uint32_t uid, void (*body)(void)) {
-    fflush(NULL);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        check(setuid(uid) == 0, "it is root's to become another user");
-        failures == 0 ? body() : (void)0;
-        _exit(failures != 0);
-    }
-    return child;
-}
-
-/* It ended, and all its checks held. */
-static bool has_passed(pid_t child) {
-    int ended;
-    assert_int_equal(waitpid(child, &ended, 0), child);
-    return ended == 0;
-}
-
-static bool as_user(uint32_t uid, void (*body)(void)) {
-    return has_passed(in_child(uid, body));
 }
 
 /* ---- what children do ---- */
@@ -172,6 +148,66 @@ static void finds_its_own(void) {
     check(cache && lease(cache, 2, &view) == SKY_OK, "what it put is still there");
     check(cache && lease(cache, 1, &view) == SKY_MISS, "nothing of others is there");
     sky_cache_close(cache);
+}
+
+static void verifies_in_vain(void) {
+    sky_status status;
+    sky_verify_report report = {0};
+    sky_cache *cache = connect_to(&status);
+    check(cache && sky_verify(cache, &report) != SKY_OK, "its connection ends");
+    sky_cache_close(cache);
+}
+
+static void is_served(void) {
+    sky_status status;
+    sky_span view;
+    sky_cache *cache = connect_to(&status);
+    check(cache && lease(cache, 1, &view) == SKY_MISS, "it is served");
+    sky_cache_close(cache);
+}
+
+/* ---- children ---- */
+
+static void (*const bodies[])(void) = {is_refused,         uses_its_own,     finds_its_own,
+                                       stages_are_bounded, verifies_in_vain, is_served};
+
+/* What the program is when its arguments are a user, a body and the host's socket. It ends at once:
+ * another user may not let LeakSanitizer look. */
+static _Noreturn void be_child(char *const argv[]) {
+    check(setuid((uid_t)atoi(argv[1])) == 0, "it is root's to become another user");
+    snprintf(host.socket_path, sizeof host.socket_path, "%s", argv[3]);
+    failures == 0 ? bodies[atoi(argv[2])]() : (void)0;
+    _exit(failures != 0);
+}
+
+/* Run `body` as another user, in this program from its start: a child that only forked, from a
+ * process with threads, may not start any under ThreadSanitizer. */
+static pid_t in_child(uint32_t uid, void (*body)(void)) {
+    char user[16], number[16];
+    int which = 0;
+    while (bodies[which] != body)
+        which++;
+    snprintf(user, sizeof user, "%u", uid);
+    snprintf(number, sizeof number, "%d", which);
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        execl("/proc/self/exe", "tenants_test", user, number, host.socket_path, NULL);
+        _exit(127);
+    }
+    return child;
+}
+
+/* It ended, and all its checks held. */
+static bool has_passed(pid_t child) {
+    int ended;
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    return ended == 0;
+}
+
+static bool as_user(uint32_t uid, void (*body)(void)) {
+    return has_passed(in_child(uid, body));
 }
 
 /* ---- tests ---- */
@@ -343,22 +379,6 @@ static const sky_tier_driver slow = {.struct_bytes = sizeof slow,
 static const char *const slow_urls[] = {"mem:4MiB", "slow:x"};
 static const sky_host_user slow_user = {OTHER, slow_urls, 2, NULL};
 
-static void verifies_in_vain(void) {
-    sky_status status;
-    sky_verify_report report = {0};
-    sky_cache *cache = connect_to(&status);
-    check(cache && sky_verify(cache, &report) != SKY_OK, "its connection ends");
-    sky_cache_close(cache);
-}
-
-static void is_served(void) {
-    sky_status status;
-    sky_span view;
-    sky_cache *cache = connect_to(&status);
-    check(cache && lease(cache, 1, &view) == SKY_MISS, "it is served");
-    sky_cache_close(cache);
-}
-
 /* Its stores stay open while somebody works with them; it is not served meanwhile. */
 static void a_user_that_goes_while_it_is_busy(void **state) {
     (void)state;
@@ -448,7 +468,9 @@ static void what_was_asked_is_answered(void **state) {
     sky_host_fixture_stop(&host);
 }
 
-int main(void) {
+int main(int argc, char *argv[]) {
+    if (argc == 4)
+        be_child(argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(users_have_their_own),
         cmocka_unit_test(users_come_and_go),
