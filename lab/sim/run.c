@@ -235,12 +235,20 @@ static bool fits_nowhere(const run *r, const request *q, const sky_result *resul
                                             all_is_pinned(sky_session_index(session)));
 }
 
+/* A ground cannot know that what it does not find lies nowhere, if lasers are down at times: it may
+ * have stayed on a satellite that none led away from. */
+static bool may_be_cut_off(const run *r, const request *q, const sky_result *result) {
+    return q->op == SKY_OP_GET && result->status == SKY_E_UNAVAILABLE &&
+           !sky_frame_whole(sky_world_frame_at(r->world, q->who.ground));
+}
+
 /* An error, while nothing was in the way. Between clocks that differ one may happen, and where the
  * queue of the ground's link holds more than seconds. */
 static void judge_error(run *r, const request *q, const sky_result *result) {
     bool failed = result->status != SKY_OK && result->status != SKY_MISS;
     if (failed && (q->op == SKY_OP_PUT || q->op == SKY_OP_GET) && !anything_goes(r) &&
-        !fits_nowhere(r, q, result) && r->scenario.faults.skew_ns == 0 &&
+        !fits_nowhere(r, q, result) && !may_be_cut_off(r, q, result) &&
+        r->scenario.faults.skew_ns == 0 &&
         sky_link_busy_ns(slowest_bits_s(&r->scenario), r->scenario.links.queue_bytes) <
             SKY_SECONDS(10))
         r->unexcused += q->calm && sky__run_is_calm(r, q->who.ground, result->time.began);
@@ -570,7 +578,8 @@ static void report(const run *r, sky_time until, sky_sim_result *out) {
     add_check(out, "memory_keeps_bytes", r->nodes.sound);
     add_check(out, "dropped_when_told", r->nodes.drops);
     add_check(out, "turns_move_chunks", r->nodes.moves);
-    if (faultless(&r->scenario) && stat.lost == 0) /* a true sky's gaps lose messages */
+    if (faultless(&r->scenario) && stat.lost == 0 && /* a true sky's gaps lose messages */
+        sky_frame_whole(sky_world_frame(r->world)))
         add_check(out, "every_get_answered", c->unanswered == 0);
 }
 

@@ -215,17 +215,35 @@ static bool could_leave(const sky__core *c, const sky_chunk_facts *facts, uint64
 bool sky__may_be_cut_off(const sky__core *c, const sky_chunk_facts *facts) {
     const sky_frame *f = c->config.frame;
     uint64_t set = sky_turns_at_ms(&f->turning, facts->set_ms), now = sky__rotations(c);
-    if (!f->physical || !sky_strategy_row_of(facts->strategy)->migrates ||
+    if (sky_frame_whole(f) || !sky_strategy_row_of(facts->strategy)->migrates ||
         now < set + SKY__LAST_ROTATIONS)
         return false;
     uint64_t last = now - SKY__LAST_ROTATIONS;
-    for (uint64_t turn = last > set + TURNS_BACK ? last - TURNS_BACK : set; turn < last; turn++) {
+    uint64_t first = last > set + TURNS_BACK ? last - TURNS_BACK : set;
+    for (uint64_t turn = last; turn-- > first;) { /* the latest is decided soonest */
         sky_satellite at = place_at(c, facts, turn);
         if (!sky_satellite_equal(at, place_at(c, facts, turn + 1)) &&
             !could_leave(c, facts, turn, now - 1))
             return true;
     }
     return false;
+}
+
+/* Who looks for a key does not know whether a head of it was set, or when: it may have been at any
+ * time. */
+bool sky__heads_may_be_cut_off(sky__core *c) {
+    const sky_block_info any = {0};
+    uint64_t at = sky__rotations(c) + 1;
+    if (c->heads_at == at)
+        return c->heads_cut_off;
+    c->heads_cut_off = false;
+    for (uint32_t copy = 0; copy < c->head_copies && !c->heads_cut_off; copy++) {
+        sky_chunk_facts facts = sky__block_facts(c, &any, false);
+        sky__facts_of(c, &facts, 0, copy);
+        c->heads_cut_off = sky__may_be_cut_off(c, &facts);
+    }
+    c->heads_at = at;
+    return c->heads_cut_off;
 }
 
 /* ---- epochs and heads ---- */

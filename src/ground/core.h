@@ -32,6 +32,8 @@ typedef struct {
     sky_time now; /* of the call that is under way */
     sky_session_stat stat;
     sky__loss loss;
+    uint64_t heads_at; /* rotations + 1 for which the next is known; 0: none */
+    bool heads_cut_off;
     uint64_t ended[SKY__ENDED_MAX]; /* versions of blocks that ended lately, the oldest next */
     uint32_t ended_next;
 } sky__core;
@@ -105,5 +107,7 @@ sky_chunk_facts sky__facts_before(const sky__core *c, const sky_chunk_facts *fac
 /* In a true sky: may it have stayed behind for longer than the last turns, because no laser led
  * from its satellite to the next? */
 bool sky__may_be_cut_off(const sky__core *c, const sky_chunk_facts *facts);
+/* … or a head, of any key: heads have their places in common. */
+bool sky__heads_may_be_cut_off(sky__core *c);
 
 #endif

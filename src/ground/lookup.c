@@ -90,8 +90,13 @@ static bool trace_begin(sky_session *s, uint32_t request) {
     return true;
 }
 
+/* Every place that can be asked was asked for the head of a key, and none has it. */
+static sky_status absent_status(sky_session *s) {
+    return sky__heads_may_be_cut_off(&s->core) ? SKY_E_IO : SKY_MISS;
+}
+
 /* All is known up to `low`. That a single key is not there is said only when no place that could
- * hold its head is silent. */
+ * hold its head is silent, or cut off. */
 static void look_done(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests.rows[request];
     bool nothing = r->look.unsure && r->look.low == 0;
@@ -105,8 +110,10 @@ static void look_done(sky_session *s, uint32_t request) {
         sky__request_found(s, request);
     else if (nothing)
         sky__request_finish(s, request, SKY_E_IO, 0);
-    else if (s->core.config.lookup == SKY_LOOKUP_INDEX || !trace_begin(s, request))
+    else if (s->core.config.lookup == SKY_LOOKUP_INDEX)
         sky__request_finish(s, request, SKY_MISS, 0);
+    else if (!trace_begin(s, request))
+        sky__request_finish(s, request, absent_status(s), 0);
 }
 
 /* Nothing is known of the block yet, nor needs to be: heads lie where any block's do. */
@@ -144,9 +151,10 @@ static void heads_done(sky_session *s, uint32_t request) {
     } else if (r->look.unsure) {
         sky__request_finish(s, request, SKY_E_IO, 0);
     } else if (!trace_begin(s, request)) {
-        if (there)
+        sky_status status = absent_status(s);
+        if (there && status == SKY_MISS)
             forget_block(s, block);
-        sky__request_finish(s, request, SKY_MISS, 0);
+        sky__request_finish(s, request, status, 0);
     }
 }
 

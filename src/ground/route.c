@@ -62,8 +62,8 @@ static sky_satellite place_to_ask(const sky__scheduler *q, const sky__operation 
     return places[0];
 }
 
-/* All of its last places were asked, and it may be on one from before. Not so of heads: who looks
- * for a key does not know since when it has one, or whether. */
+/* All of its last places were asked, and it may be on one from before. Of heads that is judged once
+ * all of them are absent (lookup.c). */
 static bool is_cut_off(const sky__scheduler *q, const sky__operation *o) {
     const sky__request *r = &q->requests->rows[o->request];
     sky_chunk_facts facts = r->of.facts;

@@ -354,6 +354,10 @@ bool sky_frame_joined(const sky_frame *f, sky_satellite a, sky_satellite b, uint
             sky__true_joined(f->physical, access, s, turns));
 }
 
+bool sky_frame_whole(const sky_frame *f) {
+    return !f->physical || sky__true_whole(f->physical);
+}
+
 sky_time sky_frame_ground_ns(const sky_frame *f, sky_satellite s, uint64_t turns) {
     if (f->physical && is_aboard(f))
         return sky__true_link_ns(f->physical, f->centre, s, turns);

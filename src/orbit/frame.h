@@ -131,6 +131,10 @@ double sky_frame_elevation_deg(const sky_frame *f, sky_satellite s, uint64_t tur
 /* Whether light finds a way between two ends; plane 0 is the session. Always in an ideal sky. */
 bool sky_frame_joined(const sky_frame *f, sky_satellite a, sky_satellite b, uint64_t turns);
 
+/* Whether light finds a way between all satellites in all turns, as in an ideal sky. In a true one
+ * no laser may then ever be down: none passes behind the Earth, and no outage names one. */
+bool sky_frame_whole(const sky_frame *f);
+
 /* Number of a satellite, from 0, and back. */
 uint32_t sky_frame_number(const sky_frame *f, sky_satellite s);
 sky_satellite sky_frame_satellite(const sky_frame *f, uint32_t number);

@@ -368,6 +368,10 @@ bool sky__true_joined(const sky_true_sky *t, sky_satellite a, sky_satellite b, u
     return !isinf(way_ns(t, a, b, turns));
 }
 
+bool sky__true_whole(const sky_true_sky *t) {
+    return t->detour_ns == 0;
+}
+
 sky_time sky__true_link_ns(const sky_true_sky *t, sky_satellite a, sky_satellite b,
                            uint64_t turns) {
     double ns = way_ns(t, a, b, turns);

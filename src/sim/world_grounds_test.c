@@ -112,6 +112,61 @@ static void one_station_is_down_and_the_others_are_not(void **state) {
     sky_fixture_world_close(&f);
 }
 
+/* ---- true skies ---- */
+
+/* Two grounds in one place. */
+static sky_scenario true_sky(uint32_t planes, uint32_t slots, double altitude_km) {
+    sky_scenario s = scenario();
+    s.physical = true;
+    s.constellation.planes = planes;
+    s.constellation.slots = slots;
+    s.constellation.altitude_km = altitude_km;
+    s.observer.min_elevation_deg = 5;
+    s.observer.hysteresis_deg = 10;
+    s.time.rotation_ns = SKY_SECONDS(15);
+    s.until_ns = SKY_SECONDS(3600);
+    s.ground_count = 1;
+    return s;
+}
+
+/* Lasers within a plane of ten satellites pass behind the Earth: as the centre moves along a plane
+ * no head can follow. Whoever finds none cannot know that there is none. */
+static void a_head_that_stayed_behind_is_not_absent(void **state) {
+    (void)state;
+    sky_scenario s = true_sky(21, 10, 400);
+    sky_fixture_world f;
+    sky_fixture_world_open(&f, &s, 1);
+    assert_int_equal(ask(&f, 0, SKY_OP_PUT, 1, 500).status, SKY_OK);
+    assert_int_equal(ask(&f, 1, SKY_OP_GET, 2, 0).status, SKY_MISS); /* nothing has moved yet */
+    uint32_t unavailable = 0;
+    for (sky_time at = SKY_SECONDS(60); at < SKY_SECONDS(3600); at += SKY_SECONDS(60)) {
+        sky_world_run(f.world, at);
+        sky_status status = ask(&f, 1, SKY_OP_HAS, 1, 0).status;
+        assert_true(status == SKY_OK || status == SKY_E_UNAVAILABLE);
+        unavailable += status == SKY_E_UNAVAILABLE;
+    }
+    assert_true(unavailable > 0);
+    sky_fixture_world_close(&f);
+}
+
+/* Where no laser is ever down, what is not found is not there. */
+static void a_key_nobody_put_is_absent_from_a_whole_sky(void **state) {
+    (void)state;
+    sky_scenario s = true_sky(12, 12, 1200);
+    sky_fixture_world f;
+    sky_fixture_world_open(&f, &s, 1);
+    assert_true(sky_frame_whole(sky_world_frame(f.world)));
+    assert_int_equal(ask(&f, 0, SKY_OP_PUT, 1, 5000).status, SKY_OK);
+    for (sky_time at = SKY_SECONDS(60); at < SKY_SECONDS(3600); at += SKY_SECONDS(60)) {
+        sky_world_run(f.world, at);
+        if (!sky_frame_in_sight(sky_world_frame_at(f.world, 1), (uint64_t)(at / SKY_SECONDS(15))))
+            continue;
+        assert_int_equal(ask(&f, 1, SKY_OP_HAS, 1, 0).status, SKY_OK);
+        assert_int_equal(ask(&f, 1, SKY_OP_HAS, 2, 0).status, SKY_MISS);
+    }
+    sky_fixture_world_close(&f);
+}
+
 /* Others that ask for nothing change nothing. */
 static void count_event(void *context, const sky_world_event *e) {
     uint64_t *sum = context;
@@ -145,6 +200,8 @@ int main(void) {
         cmocka_unit_test(each_ground_reads_from_its_own_place),
         cmocka_unit_test(what_one_replaces_no_other_reads),
         cmocka_unit_test(one_station_is_down_and_the_others_are_not),
+        cmocka_unit_test(a_head_that_stayed_behind_is_not_absent),
+        cmocka_unit_test(a_key_nobody_put_is_absent_from_a_whole_sky),
         cmocka_unit_test(the_first_ground_does_what_it_did_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
