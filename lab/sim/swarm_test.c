@@ -125,7 +125,8 @@ static void carry_otherwise(char *text) {
  * home before was computed wrongly. 8811643: a queue held all that was sent longer than it was
  * waited for, so that all was sent again, for good. 1241: the whole sky has no room for a value, so
  * that each put ends in an error with a cause. 990065: what stayed for one giver's clock stayed for
- * another's too. 990109: no laser led to where a copy belonged.
+ * another's too. 990109: no laser led to where a copy belonged. 15100052: nor did one for all the
+ * time that a value was there, and then its only copy was lost.
  * 990116: a piece was lost each time that it was sent back. 3000175: all that was left was pinned,
  * and a put found no room. 3200108: a removed head was set again, which is not answered.
  * 3000114: waits for the silent doubled, and a request took minutes to fail. 3400584: no laser led
@@ -169,6 +170,10 @@ static void seeds_that_failed_once_pass(void **state) {
         "lookup: binary\nworkload: {value: 99}\ngrounds: {g1: [-2, 2, 0]}\n"
         "faults: {liar_satellites: 3}\n",
         15100208);
+    fly("constellation: {planes: 21, slots: 10, altitude_km: 200, phasing: 4}\nsky: physical\n"
+        "observer: {min_elevation_deg: 7}\nplacement: {replicas: 2}\nworkload: {value: 1}\n"
+        "faults: {crash_per_h: 20}\nuntil: 7200s\n",
+        15100052);
     fly("constellation: {planes: 3, slots: 4}\n"
         "eviction: [gossip, lazy, sweep, broadcast]\n"
         "time: {rotation_s: 1}\n"

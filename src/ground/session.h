@@ -216,6 +216,9 @@ uint32_t sky_session_copies(const sky_session *s);
 /* Where a copy (from 0) of a chunk of a block should be by now. */
 sky_satellite sky_session_home(const sky_session *s, uint32_t block, uint32_t number,
                                uint32_t copy);
+/* … and where it should be after `turns`. */
+sky_satellite sky_session_home_at(const sky_session *s, uint32_t block, uint32_t number,
+                                  uint32_t copy, uint64_t turns);
 /* Where a chunk is after `turns`. */
 sky_satellite sky_session_place(const sky_session *s, const sky_chunk_facts *facts, uint64_t turns);
 

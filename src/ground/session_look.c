@@ -66,13 +66,18 @@ uint32_t sky_session_copies(const sky_session *s) {
     return s->core.config.replicas;
 }
 
-sky_satellite sky_session_home(const sky_session *s, uint32_t block, uint32_t number,
-                               uint32_t copy) {
+sky_satellite sky_session_home_at(const sky_session *s, uint32_t block, uint32_t number,
+                                  uint32_t copy, uint64_t turns) {
     sky_block_info info;
     sky_index_info(s->blocks.index, block, &info);
     sky_chunk_facts facts = sky__block_facts(&s->core, &info, false);
     sky__facts_of(&s->core, &facts, number, copy);
-    return sky__place_now(&s->core, &facts);
+    return sky_session_place(s, &facts, turns);
+}
+
+sky_satellite sky_session_home(const sky_session *s, uint32_t block, uint32_t number,
+                               uint32_t copy) {
+    return sky_session_home_at(s, block, number, copy, sky__rotations(&s->core));
 }
 
 sky_satellite sky_session_place(const sky_session *s, const sky_chunk_facts *facts,

@@ -7,8 +7,10 @@
 #include "sim/world_state.h"
 
 typedef struct {
+    const sky_world *world;
     const sky_frame *frame;
     uint64_t turns;
+    uint64_t repair_since; /* turns, at the begin of the time that copies are made again in */
     const sky_session *session;
     const sky_index *index;
     uint64_t *begins; /* [blocks of the index + 1] */
@@ -89,11 +91,53 @@ static bool is_broken(const survey *s, uint32_t block) {
     return broken;
 }
 
-/* Fewer copies than there can be, and fewer than there should. A piece of a stripe that has none is
- * made again from the others. */
+/* Does the satellite hold it that the copy belongs on? */
+static bool is_at_home(const survey *s, uint32_t block, uint32_t number, uint32_t copy) {
+    sky_chunk_id id;
+    sky_chunk_facts facts;
+    uint32_t bytes;
+    sky_node_chunk found;
+    sky_session_chunk(s->session, block, number, &id, &facts, &bytes);
+    const sky_node *node = sky_world_node(s->world,
+                                          sky_session_home(s->session, block, number, copy));
+    return node && sky_node_find(node, &id, &found);
+}
+
+/* Did lasers lead, all the time that making a copy again may take, from where copy `from` belonged
+ * to where copy `to` did? And did the first follow its place as the sky turned? */
+static bool could_be_made(const survey *s, uint32_t block, uint32_t number, uint32_t from,
+                          uint32_t to) {
+    sky_satellite was = sky_session_home_at(s->session, block, number, from, s->repair_since);
+    for (uint64_t turn = s->repair_since; turn <= s->turns; turn++) {
+        sky_satellite giver = sky_session_home_at(s->session, block, number, from, turn);
+        sky_satellite place = sky_session_home_at(s->session, block, number, to, turn);
+        if (!sky_frame_joined(s->frame, was, giver, turn) ||
+            !sky_frame_joined(s->frame, giver, place, turn))
+            return false;
+        was = giver;
+    }
+    return true;
+}
+
+/* A copy is missing that one who has the chunk could have made by now. */
+static bool copy_is_due(const survey *s, uint32_t block, uint32_t number) {
+    const uint32_t copies = sky_session_copies(s->session);
+    for (uint32_t to = 0; to < copies; to++) {
+        bool missing = !is_at_home(s, block, number, to);
+        for (uint32_t from = 0; missing && from < copies; from++) {
+            if (is_at_home(s, block, number, from) && could_be_made(s, block, number, from, to))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Fewer copies than there should be, although they could have been made again. Where all satellites
+ * are always joined that also holds for a chunk that is gone. A piece of a stripe that has no copy
+ * is made again from the others. */
 static bool is_thin(const survey *s, uint32_t block, uint32_t number, uint32_t copies) {
     return (copies > 0 || s->parity == 0) && copies < sky_session_copies(s->session) &&
-           copies < copies_joined(s, block, number);
+           (sky_frame_whole(s->frame) || copy_is_due(s, block, number));
 }
 
 static void judge_block(const survey *s, uint32_t block) {
@@ -138,12 +182,15 @@ static bool lay_out(survey *s) {
     return s->copies;
 }
 
-static sky_status look_over(const sky_world *w, bool sums, sky_world_check *out) {
+static sky_status look_over(const sky_world *w, bool sums, sky_time repair_ns,
+                            sky_world_check *out) {
     *out = (sky_world_check){
         .copies_min = UINT32_MAX, .thin_set_ms = INT64_MAX, .broken_set_ms = INT64_MAX};
     const sky_session *session = sky_world_session(w);
-    survey s = {.frame = &w->frame,
+    survey s = {.world = w,
+                .frame = &w->frame,
                 .turns = sky_turns(&w->frame.turning, w->now),
+                .repair_since = sky_turns(&w->frame.turning, w->now - repair_ns),
                 .session = session,
                 .index = sky_session_index(session),
                 .sums = sums,
@@ -161,10 +208,10 @@ static sky_status look_over(const sky_world *w, bool sums, sky_world_check *out)
     return ok ? SKY_OK : SKY_E_NOMEM;
 }
 
-sky_status sky_world_verify(const sky_world *w, sky_world_check *out) {
-    return look_over(w, true, out);
+sky_status sky_world_verify(const sky_world *w, sky_time repair_ns, sky_world_check *out) {
+    return look_over(w, true, repair_ns, out);
 }
 
-sky_status sky_world_count(const sky_world *w, sky_world_check *out) {
-    return look_over(w, false, out);
+sky_status sky_world_count(const sky_world *w, sky_time repair_ns, sky_world_check *out) {
+    return look_over(w, false, repair_ns, out);
 }
