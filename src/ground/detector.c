@@ -60,8 +60,10 @@ bool sky__may_ask(sky__scheduler *q, sky_satellite satellite, bool alone) {
     if (!sky__is_silent(q, satellite))
         return true;
     bool first = q->core->now >= p->probe_at;
-    if (first)
+    if (first) { /* the last try was not answered either, or it would not be silent */
+        p->unheard_until = sky__later(p->unheard_until, p->probe_at - PROBE_NS);
         p->probe_at = q->core->now + PROBE_NS;
+    }
     return first ||
            (!alone && q->core->now <= p->probe_at - PROBE_NS + sky__silence_ns(q) / PROBE_PART);
 }

@@ -227,7 +227,8 @@ void sky__repair_late(sky_session *s, uint32_t op) {
     if (s->core.stripes.parity == 0)
         return;
     sky__repair *p = repair_of(s, o);
-    if (!p && o->work == WORK_GET && o->unanswered >= SILENCES_WAIT) {
+    bool given_up = o->unanswered >= SILENCES_WAIT || sky__is_silent(&s->scheduler, o->to);
+    if (!p && o->work == WORK_GET && given_up) {
         uint32_t chunks = sky__data_chunks(&s->core,
                                            s->requests.rows[o->request].of.info.payload_bytes);
         sky_stripe stripe = sky_stripe_of(&s->core.stripes, chunks, o->id.number);
@@ -455,11 +456,28 @@ bool sky__repair_has_output(const sky_session *s) {
     return false;
 }
 
+static bool is_with_silent(const sky_session *s, const sky__repair *p, uint32_t place) {
+    sky_chunk_facts facts = p->of.facts;
+    sky__facts_of(&s->core, &facts, p->stripe.first + place, 0);
+    return sky__is_silent(&s->scheduler, sky__place_now(&s->core, &facts));
+}
+
+/* The next piece to ask for: those that the silent have come last. */
+static uint32_t next_piece(const sky_session *s, const sky__repair *p) {
+    uint32_t first = p->stripe.pieces;
+    for (uint32_t place = 0; place < p->stripe.pieces; place++) {
+        if (p->state[place] != PIECE_UNKNOWN)
+            continue;
+        if (!is_with_silent(s, p, place))
+            return place;
+        first = place < first ? place : first;
+    }
+    return first;
+}
+
 static bool ask_piece(sky_session *s, uint32_t repair, sky_datagram *out) {
     sky__repair *p = &s->repairs[repair];
-    uint32_t place = 0;
-    while (p->state[place] != PIECE_UNKNOWN)
-        place++;
+    uint32_t place = next_piece(s, p);
     mark_piece(p, place, PIECE_ASKED);
     return sky__send_piece(&s->scheduler, p->request, p->stripe.first + place, repair,
                            &p->ops[place], out);

@@ -284,10 +284,13 @@ static bool operation_try(sky__scheduler *q, uint32_t op, sky_datagram *out) {
             return false;
         }
     }
-    if (operation_send(q, op, out))
-        return true;
-    q->clients->finish(q->session, request, SKY_E_CANCELLED, 0);
-    return false;
+    if (!operation_send(q, op, out)) {
+        q->clients->finish(q->session, request, SKY_E_CANCELLED, 0);
+        return false;
+    }
+    if (reads && sky__is_silent(q, o->to) && sky__client_of(q, o)->late)
+        sky__client_of(q, o)->late(q->session, op); /* a try; nobody waits for its answer */
+    return true;
 }
 
 bool sky__send_unit(sky__scheduler *q, sky__list *list, sky_datagram *out) {

@@ -85,7 +85,8 @@ typedef struct {
     /* Not to be had: SKY_MISS when all copies are not where they should be, SKY_E_IO when one that
      * may have it did not answer, SKY_E_CORRUPT. Default: the request ends with that. */
     void (*lost)(sky_session *s, uint32_t op, sky_status status);
-    /* An attempt was not answered; others follow. */
+    /* An attempt was not answered, and others follow; or will hardly be, as its satellite is silent
+     * and this tries it. */
     void (*late)(sky_session *s, uint32_t op);
     /* Its satellite is silent, or had all its time: can, and will, its request do without? */
     bool (*skipped)(sky_session *s, const sky__operation *o);
