@@ -8,6 +8,7 @@
 typedef struct {
     sky_status tiers[SKY_TIERS_MAX];
     uint64_t evicted[SKY_TIERS_MAX]; /* entries that went meanwhile, to make room */
+    bool lacks[SKY_TIERS_MAX];       /* fewer copies or less parity than asked */
     uint32_t chunks;                 /* in which it flew, where a sky holds it; else 1 */
     uint64_t version;                /* of a value that a sky stored; 0: it keeps none */
 } placed;
@@ -18,6 +19,12 @@ static bool is_memory(const cli_store *store, size_t tier) {
 
 static uint64_t evictions(const cli_store *store, size_t tier) {
     return sky_cache_metric(store->cache, tier, SKY_METRIC_TIER_EVICTIONS);
+}
+
+static uint64_t short_puts(const cli_store *store, size_t tier) {
+    return cli_store_is(store, tier, SKY_TIER_SKY)
+               ? sky_cache_metric(store->cache, tier, SKY_METRIC_SESSION_PUTS_SHORT)
+               : 0;
 }
 
 /* One tier alone, so that each tells how it went. */
@@ -47,7 +54,9 @@ static int put_if_version(const cli *c, const cli_store *store, const cli_key *k
     for (size_t i = 0; i < store->tier_count; i++)
         out->tiers[i] = SKY_E_UNSUPPORTED;
     const sky_call call = {.durable = true, .tiers = 1u << tier, .if_version = version};
+    uint64_t short_before = short_puts(store, tier);
     out->tiers[tier] = cli_one(store, SKY_OP_PUT, &item, &call);
+    out->lacks[tier] = short_puts(store, tier) > short_before;
     if (out->tiers[tier] == SKY_E_CONFLICT)
         return cli_key_conflict(c, key, &item);
     if (out->tiers[tier] != SKY_OK)
@@ -90,9 +99,10 @@ static int put_all(cli *c, cli_store *store, const cli_key *key, const cli_blob 
                            .evict = (uint8_t)cli_find(c, "evict")->whole};
     for (size_t i = 0; i < store->tier_count; i++) {
         sky_status *status = &out->tiers[i];
-        uint64_t before = evictions(store, i);
+        uint64_t before = evictions(store, i), short_before = short_puts(store, i);
         *status = put_item(store, i, key, value, call, &out->version);
         out->evicted[i] = evictions(store, i) - before;
+        out->lacks[i] = short_puts(store, i) > short_before;
         if (*status == SKY_OK && cli_store_is(store, i, SKY_TIER_SKY))
             *status = read_back(c, store, key, i, value->bytes, &out->chunks);
         beyond += !is_memory(store, i);
@@ -116,7 +126,7 @@ static int put_report(const cli *c, const cli_store *store, const cli_key *key, 
     json_t *stored = json_array();
     uint64_t evicted = 0;
     char names[160] = "", size[24], why[CLI_WHY_BYTES], count[CLI_COUNT_TEXT_BYTES];
-    bool lasting = false;
+    bool lasting = false, lacks = false;
     for (size_t i = 0; i < store->tier_count; i++) {
         evicted += p->evicted[i];
         if (p->evicted[i] > 0)
@@ -128,6 +138,12 @@ static int put_report(const cli *c, const cli_store *store, const cli_key *key, 
             cli_note(c, "%s: not stored in %s: %s", key->shown, store->names[i], why);
             continue;
         }
+        lacks = lacks || p->lacks[i];
+        if (p->lacks[i])
+            cli_note(c,
+                     "%s: stored in %s with less redundancy than asked for: a satellite that "
+                     "should hold a part of it did not answer",
+                     key->shown, store->names[i]);
         json_array_append_new(stored, json_string(store->names[i]));
         add_name(names, sizeof names, store->names[i]);
         lasting = lasting || cli_store_lasts(store, i);
@@ -138,10 +154,11 @@ static int put_report(const cli *c, const cli_store *store, const cli_key *key, 
                  "it",
                  key->shown);
     if (c->json)
-        return cli_json_print(c, json_pack("{s:s, s:I, s:I, s:o, s:I, s:I}", "key", key->shown,
-                                           "bytes", (json_int_t)bytes, "chunks",
-                                           (json_int_t)p->chunks, "stored", stored, "evicted",
-                                           (json_int_t)evicted, "version", (json_int_t)p->version));
+        return cli_json_print(c,
+                              json_pack("{s:s, s:I, s:I, s:o, s:b, s:I, s:I}", "key", key->shown,
+                                        "bytes", (json_int_t)bytes, "chunks", (json_int_t)p->chunks,
+                                        "stored", stored, "short", lacks, "evicted",
+                                        (json_int_t)evicted, "version", (json_int_t)p->version));
     json_decref(stored);
     printf("%s: %s in %s\n", key->shown, cli_bytes_text(bytes, size), names);
     return CLI_OK;
@@ -238,6 +255,7 @@ const cli_verb cli_verb_put = {
             {"bytes", "size of the value"},
             {"chunks", "pieces it flies in when a sky holds it; else 1"},
             {"stored", "names of the tiers that hold it, nearest first"},
+            {"short", "true if a sky stored it with fewer copies or less parity than asked for"},
             {"evicted", "entries that tiers gave up for it"},
             {"version", "of the value, where a tier keeps versions; else 0"},
             {NULL, NULL},

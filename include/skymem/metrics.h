@@ -190,7 +190,11 @@ extern "C" {
       "", "Requests to satellites to replace copies that a read found missing.") \
     X(SESSION_EVICTED_OTHERS, evicted_others, "skymem_session_evicted_others_total", "", "", \
       COUNTER, "blocks", \
-      "Blocks unknown to the session, such as other processes', that satellites evicted chunks of.")
+      "Blocks unknown to the session, such as other processes', that satellites evicted chunks " \
+      "of.") \
+    X(SESSION_PUTS_SHORT, puts_short, "skymem_session_puts_short_total", "", "", COUNTER, \
+      "blocks", \
+      "Blocks stored with fewer copies or less parity than asked: a satellite did not answer.")
 
 /* Of the transport of each tier that is a sky; labels as a tier's. Of an embedded sky, all stations
  * together, and 0 where its links carry whole messages. */

@@ -101,6 +101,8 @@ void sky__put_end(sky_session *s, sky__request *r, sky_status status) {
     }
     s->requests.puts_stalled = false;
     s->core.stat.puts += status == SKY_OK;
+    s->core.stat.puts_short += status == SKY_OK &&
+                               (r->put.skipped.count > 0 || r->put.heads_skipped);
 }
 
 /* Its head may be set now. */

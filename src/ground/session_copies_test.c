@@ -97,6 +97,28 @@ static void what_the_dead_held_comes_back_with_the_turns(void **state) {
     sky_orrery_close(&o);
 }
 
+static uint64_t short_puts(const sky_orrery *o) {
+    sky_session_stat stat;
+    sky_session_stats(o->grounds[0], &stat);
+    return stat.puts_short;
+}
+
+/* What is put while a satellite is silent has one copy of the chunks that should lie there. */
+static void a_put_without_all_copies_is_counted(void **state) {
+    (void)state;
+    sky_orrery o;
+    begin(&o, 2, SKY_TIME_NEVER);
+    put_all(&o);
+    const uint32_t whole = sky_orrery_chunks(&o);
+    assert_int_equal(short_puts(&o), 0);
+    dead = o.frame.servers[4];
+    o.ear = the_dead_are_silent;
+    assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, BLOCKS, BLOCK_BYTES).status, SKY_OK);
+    assert_int_equal(short_puts(&o), 1);
+    assert_true(sky_orrery_chunks(&o) < whole + whole / BLOCKS);
+    sky_orrery_close(&o);
+}
+
 /* A message for each pair of satellites that hold the same, in each round; no question about any
  * chunk. */
 static void a_whole_sky_says_next_to_nothing(void **state) {
@@ -280,6 +302,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_restart_of_all_in_turn_loses_anything),
         cmocka_unit_test(what_the_dead_held_comes_back_with_the_turns),
+        cmocka_unit_test(a_put_without_all_copies_is_counted),
         cmocka_unit_test(a_whole_sky_says_next_to_nothing),
         cmocka_unit_test(half_a_sky_comes_back_without_a_storm),
         cmocka_unit_test(no_copy_takes_anothers_room),

@@ -37,7 +37,8 @@ for dead in "0,0 0,1" "-1,0 1,0" "-1,-1 1,1"; do
     slay $dead || fail "the middle is elsewhere"
     for key in before after; do
         [ $key = before ] ||
-            patient 0 "$skymem" put after "$work/value" --store "sky+udp:$scenario"
+            patient 0 "$skymem" put after "$work/value" --store "sky+udp:$scenario" --json
+        [ $key = before ] || holds 'o["short"]'
         patient 0 "$skymem" get $key -o "$work/got" --store "sky+udp:$scenario"
         cmp -s "$work/value" "$work/got" || fail "$key beside the dead $dead is not what it was"
     done

@@ -13,7 +13,7 @@ for value in small empty large; do
     expect 0 "$skymem" put "v/$value" "$work/$value" "${store[@]}" --json
     bytes=$(stat -c %s "$work/$value")
     holds "o == {'key': 'v/$value', 'bytes': $bytes, 'chunks': 1, 'stored': ['mem', 'disk'],
-        'evicted': 0, 'version': 0}"
+        'short': False, 'evicted': 0, 'version': 0}"
     expect 0 "$skymem" get "v/$value" "${store[@]}"
     cmp -s "$work/out" "$work/$value" || fail "get v/$value differs"
     "$skymem" put "stdin/$value" "${store[@]}" <"$work/$value" >"$work/out" ||
