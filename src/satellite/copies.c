@@ -25,6 +25,7 @@
  *
  * Surprise: parity is not made again here. The pieces of a stripe are sealed one by one under the
  * tenant's key, which no satellite has: grounds do that (ground/repair.c). */
+#include "base/bug.h"
 #include "base/bytes.h"
 #include "base/prng.h"
 #include "satellite/node_state.h"
@@ -35,7 +36,8 @@
 typedef struct sky_node_slot slot;
 
 static bool node_mends(const sky_node *n) {
-    return n->config->mend_period_ns > 0 && n->config->frame && n->copied_count > 0;
+    return n->config->mend_period_ns > 0 && n->config->frame && n->copied_count > 0 &&
+           !SKY_BUG("copies-not-mended", 1);
 }
 
 /* ---- where copies are ---- */
