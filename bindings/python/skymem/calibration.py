@@ -14,11 +14,14 @@ llama.cpp, by coding each stream alone; here derivatives say what an error costs
 
 An error e of a row changes the model's next distribution by ½ eᵀFe nats, where F is Fisher's
 matrix: the second moment of the gradient of log p(token), for tokens that the model itself says.
+A few pieces of text have 10 to 30 times the gradients of others, by tokens that the next texts will
+not have; so a piece's matrix counts by the root of its size.
 """
 
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -26,16 +29,16 @@ import torch
 from transformers.cache_utils import DynamicCache
 
 from skymem.cache import LEVELS
-from skymem.codec import LEVEL_BITS, Profile, Rope, encode_stream, layout, rope_of
+from skymem.codec import KINDS, LEVEL_BITS, Profile, Rope, encode_stream, layout, rope_of
 from skymem.prompt_cache import Shape
 
-PREFIX_TOKENS, NEXT_TOKENS = 512, 32
+PREFIX_TOKENS, NEXT_TOKENS = 512, 128
 FIRST_TOKENS = 4  # of a context: unlike all others, they draw the attention that nobody needs
 BLOCK_TOKENS = 128
 SEGMENTS_MAX = 24
 DRAWS = 2  # of the model's next tokens, for each segment
-BLOCKS = 2  # of each stream, on which bits are measured
-ROUNDS = 3  # of steps towards the bits that a level is to take
+BLOCKS = 12  # of each stream, on which bits are measured
+ROUNDS = 4  # of steps towards the bits that a level is to take
 WEIGHT_MIN = 1e-5  # of the mean weight: channels of less would be dropped whole
 
 
@@ -100,7 +103,8 @@ class Stream:
         self.layer, self.kv, self.turns = layer, kv, turns
         self.pieces: list[torch.Tensor] = []  # [heads, tokens, dim] f32, not rotated
         self.blocks: list[tuple[int, torch.Tensor]] = []  # as they are, and the first's position
-        self.weight = torch.zeros(())  # [heads, dim, dim] f64: Fisher's matrix, summed
+        self.drawn = torch.zeros(())  # [heads, dim, dim] f64: Fisher's matrix of this piece
+        self.weight = torch.zeros(())  # the same: of all pieces, each by the root of its size
         self.relative = 1.0  # step over the common one
 
     def take(self, rows: torch.Tensor, first: int) -> None:
@@ -111,7 +115,12 @@ class Stream:
 
     def weigh(self, gradient: torch.Tensor, first: int) -> None:
         g = self.turns.undo(gradient.cpu().float(), first)
-        self.weight = self.weight + (g.mT @ g).double()
+        self.drawn = self.drawn + (g.mT @ g).double()
+
+    def end_piece(self) -> None:
+        size = float(self.drawn.diagonal(dim1=1, dim2=2).mean())
+        self.weight = self.weight + self.drawn / math.sqrt(max(size, 1e-30))
+        self.drawn = torch.zeros(())
 
     def learn(self, archive: bool) -> None:
         """The mean, the basis of each pair, and how coarse it may be."""
@@ -128,7 +137,7 @@ class Stream:
         pick = (slice(None), index[:, :, None], index[:, None, :])
         _, self.pairs = weighted_klt(covariance[pick], weight[pick])
         self.klt = weighted_klt(covariance, weight) if archive else None
-        self.relative = max(each, 1e-30) ** -0.5
+        self.relative = 1 / max(each, 1e-15)  # each is a root already
 
 
 def weighted_klt(
@@ -145,18 +154,22 @@ def weighted_klt(
 
 
 def segments(tokenizer: Any, texts: Iterable[Any]) -> list[torch.Tensor]:
-    """Pieces of the texts, long enough for a prefix and what follows; spread evenly."""
+    """Pieces of the texts, long enough for a prefix and what follows; spread evenly. What follows
+    one is where the next begins."""
     size, out = PREFIX_TOKENS + NEXT_TOKENS, []
     for text in texts:
         ids = tokenizer(text).input_ids if isinstance(text, str) else list(text)
-        out += [torch.tensor([ids[i : i + size]]) for i in range(0, len(ids) - size + 1, size)]
+        starts = range(0, len(ids) - size + 1, PREFIX_TOKENS)
+        out += [torch.tensor([ids[i : i + size]]) for i in starts]
     if not out:
         raise ValueError(f"texts: none is as long as {size} tokens")
     count = min(len(out), SEGMENTS_MAX)
     return [out[i * len(out) // count] for i in range(count)]
 
 
-def measure(model: Any, ids: torch.Tensor, streams: list[Stream]) -> None:
+def measure(
+    model: Any, ids: torch.Tensor, streams: list[Stream], generator: torch.Generator
+) -> None:
     """Rows of a prefix, and gradients of what the model says next."""
     cache = DynamicCache(config=model.config)
     with torch.no_grad():
@@ -172,7 +185,8 @@ def measure(model: Any, ids: torch.Tensor, streams: list[Stream]) -> None:
     said = torch.log_softmax(out.logits[0].float(), -1)
     held = [leaf.shape[2] for leaf in leaves]
     for draw in range(DRAWS):
-        drawn = torch.multinomial(said.detach().exp(), 1)
+        chances = said.detach().exp().cpu()
+        drawn = torch.multinomial(chances, 1, generator=generator).to(said.device)
         last = draw == DRAWS - 1
         found = torch.autograd.grad(said.gather(1, drawn).sum(), leaves, retain_graph=not last)
         for stream, leaf, gradient, rows in zip(streams, leaves, found, held):
@@ -181,6 +195,7 @@ def measure(model: Any, ids: torch.Tensor, streams: list[Stream]) -> None:
             stream.weigh(gradient[0, :, skip:], first + skip)
             if last:
                 stream.take(leaf[0, :, skip:], first + skip)
+                stream.end_piece()
 
 
 def profile_of(
@@ -210,7 +225,7 @@ def profile_of(
 def bits_of(
     shape: Shape, streams: list[Stream], profile: Profile, levels: Iterable[tuple[int, bool]]
 ) -> dict[tuple[int, bool], float]:
-    """Bits that an element takes, of one block of each stream, at each level."""
+    """Bits that an element takes, of some blocks of each stream, at each level."""
     out = {}
     for level, plain in levels:
         size = elements = 0
@@ -228,13 +243,17 @@ def bits_of(
 
 def calibrate(
     model: Any, tokenizer: Any, texts: Iterable[Any], *, levels: Sequence[str] = LEVELS[:-1],
+    matrices: bool = True, like: Profile | None = None,
     progress: Callable[[str], object] = lambda _: None,
 ) -> Profile:  # fmt: skip
     """Measure a model on texts (or lists of tokens) of the kind that it will read.
 
-    Each text counts by pieces of 544 tokens; 24 pieces are used, spread over all.
+    Each text counts by pieces of 512 tokens and the 128 after them; 24 pieces are used, spread over
+    all.
 
-    levels: those to be made; all but "archive", whose bases make the profile large
+    levels: those to be made; all but "archive", whose matrices make the profile large
+    matrices: False: "archive" has none, and is coded as the other levels are
+    like: a calibration of the same model from llama.cpp; what is made serves llama.cpp as it does
     progress: is given words of what is done next
     """
     if not set(levels) <= set(LEVELS):
@@ -242,21 +261,36 @@ def calibrate(
     shape = Shape(model, tokenizer)
     pieces = segments(tokenizer, texts)
     turns = turns_of(model, shape)
+    if like is not None:
+        stand_for(shape, turns, like)
     streams = [Stream(i // 2, i % 2, turns[i // 2] if i % 2 == 0 else NO_TURNS)
                for i in range(2 * len(turns))]  # fmt: skip
+    generator = torch.Generator().manual_seed(1)
     frozen = [p for p in model.parameters() if p.requires_grad]
     for parameter in frozen:
         parameter.requires_grad_(False)
     try:
         for number, ids in enumerate(pieces):
             progress(f"text {number + 1} of {len(pieces)}")
-            measure(model, ids.to(shape.device), streams)
+            measure(model, ids.to(shape.device), streams, generator)
     finally:
         for parameter in frozen:
             parameter.requires_grad_(True)
     for stream in streams:
-        stream.learn("archive" in levels)
+        stream.learn(matrices and "archive" in levels)
     return levelled(shape, streams, levels, progress)
+
+
+def stand_for(shape: Shape, turns: list[Turns], like: Profile) -> None:
+    """Have the shape be that of another engine's calibration of this model: its fingerprint, its
+    order of layers. Channels must stand in the same order in both; keys of Llama do not."""
+    rows = [layer[:3] for layer in like.layers]
+    (kind,) = struct.unpack_from("<I", like.data(), 48)  # of its first rope: skycal.md
+    if set(rows) != {(shape.heads, shape.dim, shape.v_dim)} or len(rows) != len(turns):
+        raise ValueError("like: is of another model")
+    if {KINDS[turn.kind] for turn in turns} != {kind}:
+        raise ValueError("like: its keys have their channels in another order")
+    shape.print, shape.order = like.fingerprint, [layer[3] for layer in like.layers]
 
 
 def levelled(

@@ -3,6 +3,7 @@ that model alone, and makes a level better; on real weights (Gemma 3 270M)."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,7 @@ def test_a_calibration_is_of_its_model_alone(tmp_path: Path) -> None:
     texts = [tokens(1200, seed) for seed in (1, 2)]
     said: list[str] = []
     profile = calibrate(model, None, texts, levels=["4", "archive"], progress=said.append)
-    assert said[0] == "text 1 of 4" and said[-1] == "steps, round 3 of 3"
+    assert said[0] == "text 1 of 4" and said[-1] == "steps, round 4 of 4"
     assert all(parameter.requires_grad for parameter in model.parameters())
     # Full layers are stored first; the model has them second and fourth.
     assert [layer[3] for layer in profile.layers] == [1, 3, 0, 2]
@@ -92,10 +93,41 @@ def test_a_calibration_is_of_its_model_alone(tmp_path: Path) -> None:
             KVCacheBlock(model, store=store, level=4)
     with pytest.raises(ValueError, match="memory keeps rows as they are"):
         KVCacheBlock(model, store="mem:64MiB", level=4)
-    with pytest.raises(ValueError, match="none is as long as 544"):
-        calibrate(model, None, [tokens(543)])
+    with pytest.raises(ValueError, match="none is as long as 640"):
+        calibrate(model, None, [tokens(639)])
     with pytest.raises(ValueError, match="levels: of lossless"):
         calibrate(model, None, texts, levels=["5"])
+
+
+def test_a_calibration_stands_for_that_of_another_engine() -> None:
+    model = make("llama")
+    texts = [tokens(700)]
+    shape = Shape(model, None)
+    rows = [(shape.heads, shape.dim, shape.v_dim, turns.rope()) for turns in turns_of(model, shape)]
+
+    def other(rows: list[Any]) -> skymem.codec.Profile:
+        out = skymem.codec.layout(rows, fingerprint=bytes(range(32)), order=range(len(rows))[::-1])
+        out.seal()
+        return out
+
+    made = calibrate(model, None, texts, levels=["archive"], matrices=False, like=other(rows))
+    assert made.fingerprint == bytes(range(32))
+    assert [layer[3] for layer in made.layers] == list(range(len(rows)))[::-1]
+    own = calibrate(model, None, texts, levels=["archive"])
+    assert len(made.data()) < len(own.data()) - 4 * len(rows) * shape.heads * shape.dim**2
+    with pytest.raises(ValueError, match="of another model"):
+        calibrate(model, None, texts, levels=["4"], like=other(rows[1:]))
+    rope = skymem.codec.rope(shape.dim, kind="interleaved")
+    with pytest.raises(ValueError, match="channels in another order"):
+        calibrate(model, None, texts, levels=["4"], like=other([(*r[:3], rope) for r in rows]))
+
+
+def test_one_piece_does_not_outweigh_all_others() -> None:
+    stream = calibration.Stream(0, 1, calibration.NO_TURNS)
+    for size in (1.0, 1.0, 1.0, 30.0):
+        stream.weigh(math.sqrt(size) * torch.eye(4)[None], 0)
+        stream.end_piece()
+    assert float(stream.weight[0, 0, 0]) == pytest.approx(3 + math.sqrt(30))
 
 
 @torch.no_grad()
