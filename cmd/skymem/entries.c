@@ -60,6 +60,7 @@ static bool add(void *context, const sky_entry *entry) {
         .level = entry->coding && entry->coding <= SKY_LEVEL_COUNT
                      ? sky_level_name((sky_level)(entry->coding - 1))
                      : NULL,
+        .evict = entry->evict,
         .pinned = entry->pinned,
         .salted = is_salted(entry)};
     return true;
@@ -95,6 +96,10 @@ static bool pin_is_known(const cli_store *store, const cli_entry *entry) {
     return entry->pinned || !cli_store_is(store, entry->tier, CLI_REAL_SKY);
 }
 
+const char *cli_entry_evict(const cli_entry *entry) {
+    return entry->evict == SKY_EVICT_SOON ? "soon" : entry->evict == SKY_EVICT_LAST ? "last" : "";
+}
+
 json_t *cli_entry_json(const cli_store *store, const cli_entry *entry) {
     json_t *object = json_pack(
         "{s:s, s:I, s:s, s:f, s:f, s:I, s:o}", "key", entry->shown, "bytes",
@@ -103,6 +108,8 @@ json_t *cli_entry_json(const cli_store *store, const cli_entry *entry) {
         pin_is_known(store, entry) ? json_boolean(entry->pinned) : json_null());
     if (entry->salted)
         json_object_set_new(object, "salted", json_true());
+    if (entry->evict != SKY_EVICT_NORMAL)
+        json_object_set_new(object, "evict", json_string(cli_entry_evict(entry)));
     if (entry->level)
         json_object_set_new(object, "level", json_string(entry->level));
     if (entry->block && !sky_key_is_zero(&entry->parent)) {
@@ -114,7 +121,8 @@ json_t *cli_entry_json(const cli_store *store, const cli_entry *entry) {
 }
 
 void cli_entry_head(cli_table *t) {
-    static const char *const head[] = {"KEY", "SIZE", "TIER", "AGE", "HITS", "PINNED", "SALTED"};
+    static const char *const head[] = {"KEY",  "SIZE",   "TIER",  "AGE",
+                                       "HITS", "PINNED", "EVICT", "SALTED"};
     for (size_t i = 0; i < sizeof head / sizeof head[0]; i++)
         cli_table_cell(t, "%s", head[i]);
 }
@@ -128,5 +136,6 @@ void cli_entry_row(cli_table *t, const cli_store *store, const cli_entry *entry)
     cli_table_cell(t, "%s", cli_age_text(entry->age_s, age));
     cli_table_cell(t, "%llu", (unsigned long long)entry->hits);
     cli_table_cell(t, "%s", entry->pinned ? "yes" : pin_is_known(store, entry) ? "" : "not known");
+    cli_table_cell(t, "%s", cli_entry_evict(entry));
     cli_table_cell(t, "%s", entry->salted ? "yes" : "");
 }

@@ -15,6 +15,7 @@ typedef struct {
     bool block;        /* else it has a name */
     const char *level; /* NULL: not coded */
     uint8_t tier;
+    uint8_t evict; /* its class */
     bool pinned;
     bool salted; /* a value whose key is not the one that its name has without a salt */
 } cli_entry;
@@ -31,9 +32,11 @@ typedef struct {
 
 int cli_entries_read(const cli *c, const cli_store *store, cli_entries *e);
 void cli_entries_free(cli_entries *e);
+/* "soon", "last", or "" of the normal class. */
+const char *cli_entry_evict(const cli_entry *entry);
 json_t *cli_entry_json(const cli_store *store, const cli_entry *entry);
 /* One row of a table with CLI_ENTRY_COLUMNS. */
-#define CLI_ENTRY_COLUMNS "lrlrrll"
+#define CLI_ENTRY_COLUMNS "lrlrrlll"
 void cli_entry_head(cli_table *t);
 void cli_entry_row(cli_table *t, const cli_store *store, const cli_entry *entry);
 

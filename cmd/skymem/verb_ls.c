@@ -40,8 +40,8 @@ static json_t *prompt_json(const listing *l, size_t entry) {
 }
 
 static void prompt_head(cli_table *t) {
-    static const char *const head[] = {"PROMPT", "MODEL", "TOKENS", "BLOCKS", "SIZE",
-                                       "TIER",   "AGE",   "USED",   "PINNED", "WORDS"};
+    static const char *const head[] = {"PROMPT", "MODEL", "TOKENS", "BLOCKS", "SIZE", "TIER",
+                                       "AGE",    "USED",  "PINNED", "EVICT",  "WORDS"};
     for (size_t i = 0; i < sizeof head / sizeof *head; i++)
         cli_table_cell(t, "%s", head[i]);
 }
@@ -67,6 +67,7 @@ static void prompt_row(cli_table *t, const listing *l, size_t entry) {
     cli_table_cell(t, "%s", cli_age_text(last->age_s, age));
     cli_table_cell(t, "%s", cli_age_text(last->used_s, used));
     cli_table_cell(t, "%s", is_pinned(l, entry) ? "yes" : "");
+    cli_table_cell(t, "%s", cli_entry_evict(last));
     cli_table_cell(t, "%s", shown ? shown : "");
     free(shown);
 }
@@ -91,7 +92,7 @@ static int print_json(const listing *l, const char *prefix, bool blocks) {
 }
 
 static void print_people(const listing *l, const char *prefix, bool blocks) {
-    cli_table prompts = {.columns = "llrrrlrrll"}, values = {.columns = CLI_ENTRY_COLUMNS};
+    cli_table prompts = {.columns = "llrrrlrrlll"}, values = {.columns = CLI_ENTRY_COLUMNS};
     size_t prompt_count = 0, value_count = 0;
     prompt_head(&prompts);
     cli_entry_head(&values);
@@ -187,6 +188,9 @@ const cli_verb cli_verb_ls = {
             {"pinned",
              "whether it is kept from eviction; null: not known, of real satellites, which "
              "tell only the process that pinned it"},
+            {"evict",
+             "soon or last, its class as put --evict has it; of a prompt its last block's; "
+             "not there of a normal one"},
             {"salted", "true of a value that was stored under a salt, else not there"},
             {"level",
              "of a block that is kept coded: at which level; one kept at several is listed "

@@ -123,6 +123,8 @@ typedef struct {
     uint32_t ttl_s;    /* filled by get where the tier tells: seconds it is still kept, 0: no end */
     bool pinned;       /* filled by has: it is pinned in the tier that answered. A sky tells of the
                           pins of this process */
+    uint8_t evict;     /* filled by has, get and lease where the tier tells: its class, as in
+                          sky_call.evict */
     sky_span view;     /* filled by LEASE: the payload, to be read only, valid and unchanged until
                           it is released, whatever becomes of the key; else {0} */
     sky_lease lease;
@@ -161,9 +163,10 @@ typedef struct {
     bool drop;            /* put of a block: go without a tier whose queue is full; see above */
     bool no_touch;        /* get: read without a trace: it is no use for the order of eviction, and
                              nothing is promoted. mem and disk keep to it; others count a use */
-    uint8_t evict;        /* put: SKY_EVICT_NORMAL, _SOON or _LAST. mem keeps to it, of this process
-                             or of a host; other tiers know no classes. A block is of no lower class
-                             than those behind it. A copy that comes nearer later is normal */
+    uint8_t evict;        /* put: SKY_EVICT_NORMAL, _SOON or _LAST. mem and disk keep to it, of this
+                             process or of a host, and copies from one to the other keep it. Skies
+                             and drivers know no classes. A block is of no lower class than those
+                             behind it. LAST is for at most half of the tier */
     uint32_t tiers; /* bit i: tier i may take part; 0: all. Bits of no tier say nothing. What is
                              promised of a key holds among the tiers that take part in all of its
                              operations: a value put to some tiers alone is older or newer there
@@ -359,6 +362,7 @@ typedef struct {
     sky_coding coding; /* of what is stored, where the tier tells */
     sky_key parent;    /* of a block: the key of the block before it; zero: it is the first of its
                           prompt, or the tier does not know */
+    uint8_t evict;     /* its class, as in sky_call.evict, where the tier tells */
     int64_t used_ms;   /* wall: when it was last put or read; 0: the tier does not keep it */
 } sky_entry;
 

@@ -101,6 +101,7 @@ static void demotion_store(sky_cache *c, sky__demotion *d) {
     d->span = (sky_span){d->buffer, d->item.bytes};
     d->sub.call.ttl_s = d->item.ttl_s;
     d->sub.call.coding = d->item.coding;
+    d->sub.call.evict = d->item.evict;
     sky_mutex_lock(&c->mutex);
     uint64_t removals = sky__order_removals(&c->order);
     bool outdated = d->order.outdated,

@@ -98,6 +98,27 @@ static void evicted_blocks_are_on_the_next_disk(void **state) {
     close_levels(&l);
 }
 
+static void demoted_blocks_keep_their_class(void **state) {
+    (void)state;
+    const char *const queries[] = {"max=512KiB", "max=4MiB&fill=evictions"};
+    levels l = open_levels(queries, 2);
+    for (uint64_t n = 0; n < BLOCKS; n++) {
+        const sky_call call = {.evict = n % 2 ? SKY_EVICT_SOON : SKY_EVICT_NORMAL};
+        assert_int_equal(sky_setting_put(l.cache, n, n, &call), SKY_OK);
+        assert_int_equal(sky_setting_flush(l.cache), SKY_OK);
+    }
+    size_t demoted = 0;
+    for (uint64_t n = 0; n < BLOCKS; n++) {
+        sky_item item = {.key = sky_fixture_key(n)};
+        assert_int_equal(sky_run(l.cache, SKY_OP_HAS, &item, 1, &(sky_call){.tiers = 4}), SKY_OK);
+        demoted += item.status == SKY_OK;
+        if (item.status == SKY_OK)
+            assert_int_equal(item.evict, n % 2 ? SKY_EVICT_SOON : SKY_EVICT_NORMAL);
+    }
+    assert_true(demoted > 20);
+    close_levels(&l);
+}
+
 /* A removal of a block finds what hangs below it on the level that it was demoted to. */
 static void demoted_blocks_keep_their_parents(void **state) {
     (void)state;
@@ -399,6 +420,7 @@ static void no_touch_is_no_use(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(evicted_blocks_are_on_the_next_disk),
+        cmocka_unit_test(demoted_blocks_keep_their_class),
         cmocka_unit_test(demoted_blocks_keep_their_parents),
         cmocka_unit_test(three_levels_hand_down),
         cmocka_unit_test(it_is_off_where_the_next_has_it),

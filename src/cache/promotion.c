@@ -136,6 +136,7 @@ static void look_further(sky_cache *c, sky__promotion *p) {
 static void promotion_store(sky_cache *c, sky__promotion *p) {
     p->span = (sky_span){p->buffer, p->item.bytes};
     p->sub.call.ttl_s = p->item.ttl_s; /* a copy lives no longer than what it was made of */
+    p->sub.call.evict = p->item.evict;
     sky_mutex_lock(&c->mutex);
     promotion_ask(c, p, FILL, 0, SKY_OP_PUT);
     sky_mutex_unlock(&c->mutex);
@@ -256,6 +257,7 @@ bool sky__promotion_store(sky_cache *c, const sky_item *item, const sky_call *ca
     p->item.spans = item->spans;
     p->item.span_count = item->span_count;
     p->sub.call.ttl_s = item->ttl_s;
+    p->sub.call.evict = item->evict;
     p->stage = FILL;
     sky__near_answer(c, SKY_OP_PUT, &p->item, 1, &p->sub.call);
     bool stored = p->item.status == SKY_OK;

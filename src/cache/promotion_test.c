@@ -95,6 +95,43 @@ static void damage_is_mended_from_farther_away(void **state) {
     disk_folder_drop(folders[1]);
 }
 
+static uint8_t class_in(sky_cache *c, uint64_t n, uint32_t tiers) {
+    sky_one o;
+    sky_one_make(&o, n);
+    assert_int_equal(sky_one_run(c, SKY_OP_HAS, &o, &(sky_call){.tiers = tiers}), SKY_OK);
+    return o.item.evict;
+}
+
+/* A copy is of the class of what it was made of: behind a put, nearer by a get and by a lease. */
+static void a_copy_keeps_its_class(void **state) {
+    (void)state;
+    char *folder = disk_folder_make(), url[160];
+    snprintf(url, sizeof url, "disk:%s", folder);
+    const char *urls[] = {"mem:1MiB", url};
+    static const uint8_t classes[] = {SKY_EVICT_NORMAL, SKY_EVICT_SOON, SKY_EVICT_LAST,
+                                      SKY_EVICT_LAST};
+    sky_cache *c;
+    assert_int_equal(sky_cache_open(urls, 2, &c, NULL), SKY_OK);
+    for (uint64_t n = 0; n < 4; n++)
+        assert_int_equal(sky_setting_put(c, n, n, &(sky_call){.evict = classes[n]}), SKY_OK);
+    assert_int_equal(sky_setting_flush(c), SKY_OK);
+    for (uint64_t n = 0; n < 4; n++)
+        assert_true(class_in(c, n, 1) == classes[n] && class_in(c, n, 2) == classes[n]);
+    sky_cache_close(c);
+    assert_int_equal(sky_cache_open(urls, 2, &c, NULL), SKY_OK);
+    for (uint64_t n = 0; n < 3; n++)
+        assert_int_equal(sky_setting_get(c, n, n, NULL), 1);
+    sky_item lent = {.key = sky_fixture_key(3)};
+    assert_int_equal(sky_run(c, SKY_OP_LEASE, &lent, 1, NULL), SKY_OK);
+    assert_int_equal(lent.evict, SKY_EVICT_LAST);
+    assert_int_equal(sky_release(c, lent.lease), SKY_OK);
+    assert_int_equal(sky_setting_flush(c), SKY_OK);
+    for (uint64_t n = 0; n < 4; n++)
+        assert_int_equal(class_in(c, n, 1), classes[n]);
+    sky_cache_close(c);
+    disk_folder_drop(folder);
+}
+
 /* Part of a payload is asked for; all of it is promoted, with the parent that the item names. */
 static void a_promotion_is_whole_and_keeps_its_parent(void **state) {
     (void)state;
@@ -437,6 +474,7 @@ int main(void) {
         cmocka_unit_test(damage_is_mended_from_farther_away),
         cmocka_unit_test(a_write_of_the_tier_between_beats_a_copy),
         cmocka_unit_test(a_copy_is_not_queued_behind_a_write),
+        cmocka_unit_test(a_copy_keeps_its_class),
         cmocka_unit_test(a_promotion_is_whole_and_keeps_its_parent),
         cmocka_unit_test(prefetch_is_done_when_it_is_near),
         cmocka_unit_test(what_grew_meanwhile_is_fetched),

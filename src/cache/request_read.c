@@ -16,6 +16,7 @@ static void finish_read(sky_cache *c, sky__request *r, size_t i, const sky_item 
                              .coding = answered ? answer->coding : 0,
                              .ttl_s = answer->ttl_s,
                              .pinned = answer->pinned,
+                             .evict = answer->evict,
                              .version = answer->version};
     sky_batches_answer(c->batches, r->batch, i, &told);
 }
@@ -28,6 +29,7 @@ static void finish_lease(sky_cache *c, sky__request *r, size_t i, const sky_item
                        .tier = tier,
                        .coding = answer->coding,
                        .ttl_s = answer->ttl_s,
+                       .evict = answer->evict,
                        .view = answer->view};
     bool kept = false;
     sky_mutex_lock(&c->mutex); /* so that giving up comes before or after, not in between */

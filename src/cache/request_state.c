@@ -220,7 +220,8 @@ static sky__part *part_create(sky__request *r, size_t tier, sky_op op, const uin
     }
     if (op != r->op) { /* for the key's sake, whether the caller still waits or not */
         p->sub.caller = (sky_batch){0};
-        p->sub.call = (sky_call){.ttl_s = p->items[0].ttl_s, .coding = p->items[0].coding};
+        p->sub.call = (sky_call){
+            .ttl_s = p->items[0].ttl_s, .coding = p->items[0].coding, .evict = p->items[0].evict};
     }
     return p;
 }

@@ -154,6 +154,7 @@ static void result_of(sky__host *h, sky__client *c, sky__run *run, uint32_t i,
                             .ttl_s = item->ttl_s,
                             .bytes = item->bytes,
                             .coding = item->coding,
+                            .evict = item->evict,
                             .pinned = item->pinned};
     if (run->op == SKY_OP_HAS && item->status == SKY_MISS && c->tier == 0 &&
         (out->bytes = sky__published_bytes(c->tenant, &item->key)) > 0)

@@ -281,7 +281,8 @@ static sky_status cut_payload(const sky_item *item, const sky_peer_order *o, sky
 static void make_result(const sky__peer_run *run, uint32_t n, sky_peer_result *out) {
     const sky_item *item = &run->items[n];
     sky_status status = item->status;
-    *out = (sky_peer_result){.ttl_s = item->ttl_s, .coding = item->coding, .pinned = item->pinned};
+    *out = (sky_peer_result){
+        .ttl_s = item->ttl_s, .coding = item->coding, .evict = item->evict, .pinned = item->pinned};
     if (run->op == SKY_OP_GET) {
         run->spans[n] = (sky_span){NULL, 0};
         if (status == SKY_OK)

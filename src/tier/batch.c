@@ -219,6 +219,7 @@ static void items_begin(sky_item *items, size_t item_count) {
         items[i].coding = 0;
         items[i].ttl_s = 0;
         items[i].pinned = false;
+        items[i].evict = 0;
     }
 }
 
@@ -310,6 +311,7 @@ bool sky_batches_answer(sky_batches *b, sky_batch batch, size_t item, const sky_
         it->coding = answer->coding;
         it->ttl_s = answer->ttl_s;
         it->pinned = answer->pinned;
+        it->evict = answer->evict;
         it->version = answer->version;
         if (answer->lease.id != 0) {
             it->view = answer->view;

@@ -53,6 +53,7 @@ typedef struct {
     sky_status status;
     uint8_t tier; /* index; SKY_TIER_NONE: no tier has it */
     bool pinned;
+    uint8_t evict;
     sky_coding coding;
     uint32_t ttl_s;
     uint64_t bytes;

@@ -37,6 +37,18 @@ static inline bool sky__read_bool(sky_reader *r) {
     return value == 1;
 }
 
+/* How an entry is kept, in a byte: pinned or not, and twice its class. */
+static inline void sky__write_kept(sky_writer *w, bool pinned, uint8_t evict) {
+    sky_write_u8(w, (uint8_t)((pinned ? 1 : 0) | 2 * evict));
+}
+
+static inline void sky__read_kept(sky_reader *r, bool *pinned, uint8_t *evict) {
+    uint8_t value = sky_read_u8(r);
+    sky__fail_unless(r, value < 2 * (SKY_EVICT_LAST + 1));
+    *pinned = value & 1;
+    *evict = value / 2;
+}
+
 static inline sky_coding sky__read_coding(sky_reader *r) {
     sky_coding coding = sky_read_u8(r);
     sky__fail_unless(r, coding <= SKY_CODING_MAX);

@@ -69,6 +69,7 @@ bool sky_disk_attempt(sky_tier *tier, sky_item *item, const sky_call *call) {
         item->bytes = job.bytes;
         item->tier = d->env.index;
         item->coding = job.header.level;
+        item->evict = job.header.evict;
         item->ttl_s = sky_disk_left_s(d, job.header.expire_ms);
         item->pinned = false;
     }

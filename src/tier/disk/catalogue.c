@@ -31,6 +31,7 @@ sky_disk_fact sky_disk_fact_of(const sky_disk_header *header) {
         .used_ms = header->access.used_ms,
         .payload_bytes = (uint32_t)header->payload_bytes,
         .level = header->level,
+        .evict = header->evict,
         .pinned = header->access.pinned,
         .named = header->name_bytes > 0,
     };
@@ -61,6 +62,10 @@ sky_status sky_disk_catalogue_create(uint32_t entries_max, sky_disk_catalogue **
     else
         sky_disk_catalogue_destroy(c);
     return status;
+}
+
+void sky_disk_catalogue_last_max(sky_disk_catalogue *c, uint64_t bytes) {
+    sky_index_last_max(c->index, bytes);
 }
 
 void sky_disk_catalogue_destroy(sky_disk_catalogue *c) {
@@ -116,7 +121,8 @@ sky_status sky_disk_catalogue_put(sky_disk_catalogue *c, const sky_disk_fact *fa
     sky_block_info info = {.payload_bytes = fact->payload_bytes,
                            .chunk_count = 1,
                            .set_ms = fact->set_ms,
-                           .coding = fact->level};
+                           .coding = fact->level,
+                           .evict = fact->evict};
     uint32_t before = sky_index_find(c->index, &fact->key);
     uint32_t number;
     sky_status status = sky_index_insert(c->index, &fact->key, &fact->parent, &info, &number);

@@ -23,6 +23,7 @@ typedef struct {
     int64_t used_ms;
     uint32_t payload_bytes;
     uint8_t level;
+    uint8_t evict; /* SKY_EVICT_… */
     bool pinned;
     bool named;
     bool unrecorded; /* hits and used_ms are ahead of the file's access record */
@@ -42,6 +43,8 @@ uint64_t sky_disk_fact_bytes(const sky_disk_fact *fact);
 typedef struct sky_disk_catalogue sky_disk_catalogue;
 
 sky_status sky_disk_catalogue_create(uint32_t entries_max, sky_disk_catalogue **out);
+/* Entries of SKY_EVICT_LAST may have so many payload bytes: sky_index_last_max. */
+void sky_disk_catalogue_last_max(sky_disk_catalogue *c, uint64_t bytes);
 void sky_disk_catalogue_destroy(sky_disk_catalogue *c); /* NULL is fine */
 
 /* Add or replace; it becomes the most recently used. One that is replaced keeps its pin.

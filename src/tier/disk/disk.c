@@ -24,6 +24,7 @@
 #define ENTRY_SHARE_BYTES 65536u
 #define ENTRIES_MIN       1024u
 #define ENTRIES_MAX       131072u
+#define LAST_SHARE        2u /* of the limit: what SKY_EVICT_LAST may take */
 
 static sky_disk *disk_of(sky_tier *tier) {
     return (sky_disk *)(void *)tier; /* its first member */
@@ -51,6 +52,7 @@ static sky_status disk_submit(sky_tier *tier, sky_op op, sky_item *items, size_t
                           .count = item_count,
                           .ttl_s = call->ttl_s,
                           .level = call->coding,
+                          .evict = call->evict,
                           .durable = call->durable,
                           .no_touch = call->no_touch};
     sky_disk_queue *q = is_lookup(op) ? &d->lookups : &d->changes;
@@ -113,7 +115,8 @@ static sky_status disk_list(sky_tier *tier, sky_entry_fn each, void *context) {
                            .pinned = fact.pinned,
                            .coding = fact.level,
                            .parent = fact.parent,
-                           .used_ms = fact.used_ms};
+                           .used_ms = fact.used_ms,
+                           .evict = fact.evict};
         if (!each(context, &entry))
             return SKY_OK;
     }
@@ -250,6 +253,8 @@ static sky_status disk_prepare(sky_disk *d) {
         status = sky_disk_catalogue_create(entries_for(d->bytes_max), &d->catalogue);
     if (status == SKY_OK)
         status = sky_disk_work_create(d, &d->work);
+    if (status == SKY_OK)
+        sky_disk_catalogue_last_max(d->catalogue, d->bytes_max / LAST_SHARE);
     return status;
 }
 

@@ -32,6 +32,7 @@ typedef struct {
     size_t count;
     uint32_t ttl_s;
     uint8_t level;
+    uint8_t evict;
     bool durable;
     bool no_touch;
 } sky_disk_request;

@@ -21,7 +21,8 @@ enum {
     AT_EXPIRE_MS = 40,
     AT_LEVEL = 48,
     AT_SEALED = 49,
-    AT_ZEROS = 50, /* up to the key */
+    AT_EVICT = 50,
+    AT_ZEROS = 51, /* up to the key */
     AT_KEY = 64,
     AT_PARENT = 96,
     AT_NAME = 128,
@@ -99,7 +100,8 @@ void sky_disk_access_encode(const sky_disk_access *access,
 }
 
 void sky_disk_header_encode(const sky_disk_header *header, uint8_t out[SKY_DISK_HEADER_BYTES]) {
-    assert(header->name_bytes <= SKY_NAME_BYTES_MAX && header->level <= SKY_DISK_LEVEL_MAX);
+    assert(header->name_bytes <= SKY_NAME_BYTES_MAX && header->level <= SKY_DISK_LEVEL_MAX &&
+           header->evict <= SKY_EVICT_LAST);
     sky_disk_geometry geometry = sky_disk_geometry_of(header->payload_bytes);
     memset(out, 0, SKY_DISK_HEADER_BYTES);
     memcpy(out + AT_MAGIC, magic, sizeof magic);
@@ -111,6 +113,7 @@ void sky_disk_header_encode(const sky_disk_header *header, uint8_t out[SKY_DISK_
     sky_store_u64(out + AT_SET_MS, (uint64_t)header->set_ms);
     sky_store_u64(out + AT_EXPIRE_MS, (uint64_t)header->expire_ms);
     out[AT_LEVEL] = header->level;
+    out[AT_EVICT] = header->evict;
     memcpy(out + AT_KEY, header->key.bytes, SKY_KEY_BYTES);
     memcpy(out + AT_PARENT, header->parent.bytes, SKY_KEY_BYTES);
     memcpy(out + AT_NAME, header->name, header->name_bytes);
@@ -160,7 +163,8 @@ static bool values_right(const uint8_t *in) {
     return sky_load_u64(in + AT_SET_MS) <= SKY_DISK_MS_MAX &&
            sky_load_u64(in + AT_EXPIRE_MS) <= SKY_DISK_MS_MAX &&
            in[AT_LEVEL] <= SKY_DISK_LEVEL_MAX && in[AT_SEALED] <= 1 &&
-           sky_load_u64(record + AT_USED_MS) <= SKY_DISK_MS_MAX && record[AT_PINNED] <= 1;
+           in[AT_EVICT] <= SKY_EVICT_LAST && sky_load_u64(record + AT_USED_MS) <= SKY_DISK_MS_MAX &&
+           record[AT_PINNED] <= 1;
 }
 
 sky_status sky_disk_header_decode(const uint8_t in[SKY_DISK_HEADER_BYTES], sky_disk_header *out) {
@@ -184,6 +188,7 @@ sky_status sky_disk_header_decode(const uint8_t in[SKY_DISK_HEADER_BYTES], sky_d
     out->set_ms = (int64_t)sky_load_u64(in + AT_SET_MS);
     out->expire_ms = (int64_t)sky_load_u64(in + AT_EXPIRE_MS);
     out->level = in[AT_LEVEL];
+    out->evict = in[AT_EVICT];
     out->name_bytes = name_bytes;
     memcpy(out->name, in + AT_NAME, name_bytes);
     for (uint32_t i = 0; i < page_count; i++)

@@ -65,6 +65,7 @@ typedef struct {
     int64_t set_ms;      /* wall */
     int64_t expire_ms;   /* wall; 0: never. All times at most SKY_DISK_MS_MAX */
     uint8_t level;       /* at most SKY_DISK_LEVEL_MAX */
+    uint8_t evict;       /* SKY_EVICT_… */
     uint32_t name_bytes; /* 0: a block */
     uint8_t name[SKY_NAME_BYTES_MAX];
     uint64_t page_checksums[SKY_DISK_PAGES_MAX]; /* those behind page_count are zero */

@@ -327,6 +327,61 @@ static void order_and_pins_outlive_a_restart(void **state) {
 }
 
 /* Two tiers are two processes as far as the folder is concerned. */
+static void put_class(sky_tier *tier, uint64_t n, uint8_t evict) {
+    static uint8_t data[BLOCK];
+    sky_span span = {data, sizeof data};
+    sky_item item = {.key = sky_fixture_key(n), .spans = &span, .span_count = 1};
+    sky_fixture_fill(data, sizeof data, n);
+    sky_fixture_run(tier, SKY_OP_PUT, &item, 1, &(sky_call){.evict = evict});
+    assert_int_equal(item.status, SKY_OK);
+}
+
+static uint8_t class_of(sky_tier *tier, sky_op op, uint64_t n) {
+    static uint8_t data[BLOCK];
+    sky_span span = {data, sizeof data};
+    sky_item item = {.key = sky_fixture_key(n), .spans = &span, .span_count = 1};
+    sky_fixture_run(tier, op, &item, 1, NULL);
+    assert_int_equal(item.status, SKY_OK);
+    return item.evict;
+}
+
+/* Also after a restart, by the catalogue and by the entries' headers. */
+static void classes_say_what_is_evicted_first(void **state) {
+    (void)state;
+    char *folder = disk_folder_make();
+    sky_tier *tier = disk_open(folder, "?max=1MiB"); /* room for 9 */
+    put_class(tier, 1, SKY_EVICT_LAST);
+    put_class(tier, 2, SKY_EVICT_NORMAL);
+    put_class(tier, 3, SKY_EVICT_SOON);
+    for (int round = 0; round < 2; round++) {
+        disk_close(tier);
+        if (round == 1)
+            disk_forget_catalogue(folder);
+        tier = disk_open(folder, "?max=1MiB");
+        for (int op = 0; op < 2; op++) {
+            assert_int_equal(class_of(tier, op ? SKY_OP_GET : SKY_OP_HAS, 1), SKY_EVICT_LAST);
+            assert_int_equal(class_of(tier, op ? SKY_OP_GET : SKY_OP_HAS, 2), SKY_EVICT_NORMAL);
+            assert_int_equal(class_of(tier, op ? SKY_OP_GET : SKY_OP_HAS, 3), SKY_EVICT_SOON);
+        }
+    }
+    for (uint64_t n = 4; has(tier, 3) == SKY_OK && n < 20; n++)
+        put_class(tier, n, SKY_EVICT_NORMAL);
+    assert_int_equal(has(tier, 3), SKY_MISS);
+    assert_int_equal(has(tier, 2), SKY_OK);
+    for (uint64_t n = 20; n < 40; n++)
+        put_class(tier, n, SKY_EVICT_NORMAL);
+    assert_int_equal(has(tier, 2), SKY_MISS);
+    assert_int_equal(class_of(tier, SKY_OP_GET, 1), SKY_EVICT_LAST);
+    for (uint64_t n = 40; n < 60; n++) /* at most half of the limit: the oldest are normal */
+        put_class(tier, n, SKY_EVICT_LAST);
+    for (uint64_t n = 60; n < 80; n++)
+        put_class(tier, n, SKY_EVICT_NORMAL);
+    assert_int_equal(has(tier, 79), SKY_OK);
+    assert_int_equal(has(tier, 78), SKY_OK);
+    disk_close(tier);
+    disk_folder_drop(folder);
+}
+
 static void two_tiers_keep_one_limit(void **state) {
     (void)state;
     char *folder = disk_folder_make();
@@ -538,6 +593,7 @@ int main(void) {
         cmocka_unit_test(bad_urls_are_told),
         cmocka_unit_test(what_only_looks_makes_nothing),
         cmocka_unit_test(order_and_pins_outlive_a_restart),
+        cmocka_unit_test(classes_say_what_is_evicted_first),
         cmocka_unit_test(two_tiers_keep_one_limit),
         cmocka_unit_test(a_pin_holds_for_the_other_process_too),
         cmocka_unit_test(pins_and_unpins_of_another_are_heeded),

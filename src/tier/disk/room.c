@@ -560,7 +560,8 @@ sky_status sky_disk_drop_wanting(sky_disk *d, const sky_key *key, sky_disk_heade
 sky_disk_fact *sky_disk_known(sky_disk *d, const sky_disk_header *header) {
     sky_disk_fact *known = sky_disk_catalogue_find(d->catalogue, &header->key);
     bool same = known && known->set_ms == header->set_ms && known->expire_ms == header->expire_ms &&
-                known->payload_bytes == header->payload_bytes && known->level == header->level;
+                known->payload_bytes == header->payload_bytes && known->level == header->level &&
+                known->evict == header->evict;
     return same ? known : NULL;
 }
 

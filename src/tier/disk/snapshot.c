@@ -25,7 +25,7 @@ static void write_fact(sky_writer *w, const sky_disk_fact *fact) {
     sky_write_u8(w, fact->level);
     sky_write_u8(w, fact->pinned);
     sky_write_u8(w, fact->named);
-    sky_write_u8(w, 0);
+    sky_write_u8(w, fact->evict);
 }
 
 static sky_disk_fact read_fact(sky_reader *r) {
@@ -40,7 +40,8 @@ static sky_disk_fact read_fact(sky_reader *r) {
     fact.level = sky_read_u8(r);
     fact.pinned = sky_read_u8(r) != 0;
     fact.named = sky_read_u8(r) != 0;
-    sky_read_u8(r);
+    const uint8_t evict = sky_read_u8(r);
+    fact.evict = evict <= SKY_EVICT_LAST ? evict : SKY_EVICT_NORMAL;
     return fact;
 }
 

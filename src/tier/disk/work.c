@@ -93,10 +93,12 @@ static void job_end(sky_disk_work *w, job *j, sky_status status, uint64_t bytes)
     sky_mutex_lock(&d->mutex);
     sky_disk_claim_end(d, &j->claim);
     sky_mutex_unlock(&d->mutex);
-    item_finish(
-        w, j->op, j->move.batch, j->move.item,
-        (sky_answer){
-            .status = status, .bytes = bytes, .coding = j->move.header.level, .ttl_s = j->left_s});
+    item_finish(w, j->op, j->move.batch, j->move.item,
+                (sky_answer){.status = status,
+                             .bytes = bytes,
+                             .coding = j->move.header.level,
+                             .evict = j->move.header.evict,
+                             .ttl_s = j->left_s});
     w->job_count--;
     w->change_count -= j->op != SKY_OP_GET;
     j->after = w->free;
@@ -130,6 +132,7 @@ static void entry_look_up(sky_disk_work *w, const sky_disk_request *r, const sky
     if (fact) {
         answer.bytes = r->op == SKY_OP_HAS ? fact->payload_bytes : 0;
         answer.coding = fact->level;
+        answer.evict = fact->evict;
         answer.pinned = fact->pinned;
     }
     sky_mutex_unlock(&d->mutex);
@@ -281,7 +284,7 @@ static sky_status check_put(const sky_disk_request *r, const sky_item *item,
         if (!item->spans[i].data && item->spans[i].bytes > 0)
             return SKY_E_PARAM;
     if (bad_name || own_parent || payload_bytes > SKY_PAYLOAD_BYTES_MAX ||
-        r->level > SKY_DISK_LEVEL_MAX)
+        r->level > SKY_DISK_LEVEL_MAX || r->evict > SKY_EVICT_LAST)
         return SKY_E_PARAM;
     return SKY_OK;
 }
@@ -301,6 +304,7 @@ static sky_status header_describe(const sky_disk *d, const sky_disk_request *r,
     h->set_ms = sky_disk_wall_ms(d);
     h->expire_ms = ttl_s ? h->set_ms + (int64_t)ttl_s * 1000 : 0;
     h->level = r->level;
+    h->evict = r->evict;
     if (item->name) {
         h->name_bytes = (uint32_t)item->name_bytes;
         memcpy(h->name, item->name, item->name_bytes);

@@ -299,6 +299,7 @@ static void step_note(const coded *t, sub_batch *f, size_t i, sky_status status,
         return;
     best->status = status;
     best->pinned = item->pinned;
+    best->evict = item->evict;
     best->ttl_s = item->ttl_s;
     best->bytes = status == SKY_OK ? bytes : 0;
     best->tier = status == SKY_OK ? item->tier : SKY_TIER_NONE;

@@ -110,6 +110,7 @@ static void entry_describe(const sky__memory *m, const sky__memory_entry *e, sky
     sky_block_info info;
     sky_index_info(m->index, (uint32_t)(e - m->entries), &info);
     item->coding = info.coding;
+    item->evict = info.evict;
     if (e->expires_ms != 0) {
         int64_t left_ms = e->expires_ms - m->env.clock->wall_ms(m->env.clock);
         int64_t left_s = left_ms > 0 ? (left_ms + 999) / 1000 : 1;
@@ -281,6 +282,7 @@ static void answer_some(sky__memory *m, sky_op op, sky_item *items, size_t count
         items[i].coding = 0;
         items[i].ttl_s = 0;
         items[i].pinned = false;
+        items[i].evict = 0;
         items[i].status = SKY_E_DEADLINE;
     }
     if (!late && op == SKY_OP_GET)
@@ -319,6 +321,7 @@ static sky_status memory_submit(sky_tier *tier, sky_op op, sky_item *items, size
                                  .coding = answer.coding,
                                  .ttl_s = answer.ttl_s,
                                  .pinned = answer.pinned,
+                                 .evict = answer.evict,
                                  .view = answer.view,
                                  .lease = answer.lease};
         sky_batches_answer(m->tier.batches, batch, i, &told);
@@ -335,6 +338,7 @@ typedef struct {
     sky__memory_entry entry;
     int64_t set_ms;
     sky_coding coding;
+    uint8_t evict;
     bool pinned;
 } glimpse;
 
@@ -353,6 +357,7 @@ static void glimpse_step(sky__memory *m, glimpse *g, uint32_t block) {
         g->entry = m->entries[block];
         g->set_ms = info.set_ms;
         g->coding = info.coding;
+        g->evict = info.evict;
         g->pinned = sky_index_pinned(m->index, block);
         sky__memory_hold(m, g->entry.extent);
     }
@@ -374,7 +379,8 @@ static sky_status memory_list(sky_tier *tier, sky_entry_fn each, void *context) 
                           .tier = m->env.index,
                           .pinned = g.pinned,
                           .coding = g.coding,
-                          .parent = g.entry.parent};
+                          .parent = g.entry.parent,
+                          .evict = g.evict};
         go_on = each(context, &told);
     }
     return SKY_OK;

@@ -66,7 +66,7 @@ static void write_done(sky_writer *w, const sky_peer_frame *f) {
         sky_write_u32(w, a->ttl_s);
         sky_write_u64(w, a->bytes);
         sky_write_u8(w, a->coding);
-        sky_write_u8(w, a->pinned);
+        sky__write_kept(w, a->pinned, a->evict);
     }
 }
 
@@ -79,7 +79,7 @@ static void read_done(sky_reader *r, sky_peer_frame *f) {
         a->ttl_s = sky_read_u32(r);
         a->bytes = sky_read_u64(r);
         a->coding = sky__read_coding(r);
-        a->pinned = sky__read_bool(r);
+        sky__read_kept(r, &a->pinned, &a->evict);
         sky__fail_unless(r, a->bytes <= (a->status == SKY_OK ? SKY_PAYLOAD_BYTES_MAX : 0));
     }
 }

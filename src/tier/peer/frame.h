@@ -55,6 +55,7 @@ typedef struct {
     uint32_t ttl_s;
     uint64_t bytes; /* get: that follow; has: of the payload */
     sky_coding coding;
+    uint8_t evict;
     bool pinned;
 } sky_peer_result;
 

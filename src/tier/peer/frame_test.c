@@ -110,12 +110,14 @@ static void gets_and_answers_keep_their_bytes(void **state) {
         .id = 1,
         .count = 2,
         .payloads = true,
-        .results = {{.ttl_s = 9, .bytes = 8, .coding = 1, .pinned = true}, {.status = SKY_MISS}}};
+        .results = {{.ttl_s = 9, .bytes = 8, .coding = 1, .evict = 1, .pinned = true},
+                    {.status = SKY_MISS}}};
     again(16 + 1 + 2 * 18);
+    assert_int_equal(read.results[0].evict, SKY_EVICT_SOON);
     assert_true(read.payloads && read.results[0].pinned && read.results[1].status == SKY_MISS);
     assert_hex("04000000010000000200000000000000"
                "01"
-               "000000000900000008000000000000000101"
+               "000000000900000008000000000000000103"
                "010000000000000000000000000000000000");
     made = (sky_peer_frame){.kind = SKY_PEER_RUN, .count = SKY_PEER_ITEMS_MAX, .op = SKY_OP_HAS};
     again(16 + 24 + 90 * SKY_PEER_ITEMS_MAX); /* a lookup of a thousand keys is one frame */
@@ -160,8 +162,8 @@ static void what_encode_does_not_write_is_refused(void **state) {
     assert_refused(16, 2, 1);
     assert_refused(17, SKY_PENDING, 4);
     assert_refused(17, 99, 4);
-    assert_refused(17 + 8, 1, 8); /* bytes of a miss */
-    assert_refused(17 + 17, 2, 1);
+    assert_refused(17 + 8, 1, 8);  /* bytes of a miss */
+    assert_refused(17 + 17, 6, 1); /* no class */
     made = (sky_peer_frame){.kind = SKY_PEER_TOLD, .question = SKY_PEER_LIST};
     assert_refused(12, 0, 4);
     assert_refused(12, 4, 4);

@@ -257,6 +257,7 @@ static void answer_result(sky__peer *p, const sky__peer_flight *f, uint32_t n,
         a.bytes = r->bytes;
         a.coding = r->coding;
         a.ttl_s = r->ttl_s;
+        a.evict = r->evict;
         a.pinned = op != SKY_OP_GET && r->pinned;
     }
     answer_item(p, f->job, f->origin[n], &a);

@@ -8,7 +8,7 @@
 #define MAGIC     UINT64_C(0x314d4853594b5389) /* 0x89 "SKYSHM1" */
 #define ROW_BYTES 20u                          /* of a layout */
 
-enum { ENTRY_NAMED = 1, ENTRY_PINNED = 2 };
+enum { ENTRY_NAMED = 1, ENTRY_PINNED = 2, ENTRY_EVICT_AT = 4, ENTRY_END = 12 };
 
 /* ---- a run and its end ---- */
 
@@ -47,7 +47,7 @@ static void write_done(sky_writer *w, const sky_shm_frame *f) {
         sky_write_u64(w, a->at);
         sky_write_u64(w, a->lease);
         sky_write_u8(w, a->coding);
-        sky_write_u8(w, a->pinned);
+        sky__write_kept(w, a->pinned, a->evict);
     }
 }
 
@@ -60,7 +60,7 @@ static void read_done(sky_reader *r, sky_shm_frame *f) {
         a->at = sky_read_u64(r);
         a->lease = sky_read_u64(r);
         a->coding = sky__read_coding(r);
-        a->pinned = sky__read_bool(r);
+        sky__read_kept(r, &a->pinned, &a->evict);
         sky__fail_unless(r, a->bytes <= SKY_PAYLOAD_BYTES_MAX);
     }
 }
@@ -333,7 +333,8 @@ bool sky_shm_entry_encode(const sky_entry *e, uint8_t *out, size_t room, size_t 
     sky_write_u64(&w, (uint64_t)e->set_ms);
     sky_write_u64(&w, (uint64_t)e->used_ms);
     sky_write_u8(&w, e->coding);
-    sky_write_u8(&w, (uint8_t)((e->name ? ENTRY_NAMED : 0) | (e->pinned ? ENTRY_PINNED : 0)));
+    sky_write_u8(&w, (uint8_t)((e->name ? ENTRY_NAMED : 0) | (e->pinned ? ENTRY_PINNED : 0) |
+                               ENTRY_EVICT_AT * e->evict));
     sky_write_u16(&w, e->name ? (uint16_t)e->name_bytes : 0);
     if (e->name)
         sky_write_bytes(&w, e->name, e->name_bytes);
@@ -358,8 +359,7 @@ sky_status sky_shm_entry_decode(const uint8_t *data, size_t bytes, size_t *at,
     out->coding = sky__read_coding(&r);
     uint8_t flags = sky_read_u8(&r);
     out->name_bytes = sky_read_u16(&r);
-    sky__fail_unless(&r, flags <= (ENTRY_NAMED | ENTRY_PINNED) &&
-                             out->name_bytes <= SKY_NAME_BYTES_MAX &&
+    sky__fail_unless(&r, flags < ENTRY_END && out->name_bytes <= SKY_NAME_BYTES_MAX &&
                              ((flags & ENTRY_NAMED) || out->name_bytes == 0));
     const uint8_t *text = sky_read_bytes(&r, out->name_bytes);
     if (!text || r.failed)
@@ -368,6 +368,7 @@ sky_status sky_shm_entry_decode(const uint8_t *data, size_t bytes, size_t *at,
     name[out->name_bytes] = '\0';
     out->name = flags & ENTRY_NAMED ? name : NULL;
     out->pinned = flags & ENTRY_PINNED;
+    out->evict = flags / ENTRY_EVICT_AT;
     *at = bytes - r.left;
     return SKY_OK;
 }

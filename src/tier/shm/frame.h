@@ -104,6 +104,7 @@ typedef struct {
     uint64_t at;    /* lease: where in the arena the payload lies */
     uint64_t lease; /* lease: what RELEASE names */
     sky_coding coding;
+    uint8_t evict;
     bool pinned;
 } sky_shm_result;
 

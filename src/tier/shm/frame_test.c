@@ -110,14 +110,16 @@ static void runs_keep_their_bytes(void **state) {
                                      .at = 64,
                                      .lease = 65536,
                                      .coding = 1,
+                                     .evict = SKY_EVICT_LAST,
                                      .pinned = true},
                                     {.status = SKY_MISS}}};
     f = again(&f, 16 + 2 * 34);
+    assert_int_equal(f.results[0].evict, SKY_EVICT_LAST);
     assert_true(f.results[0].pinned && f.results[0].lease == 65536 && f.results[0].at == 64);
     assert_int_equal(f.results[1].status, SKY_MISS);
     assert_hex("05000000010000000200000000000000"
                "000000000900000008000000000000004000000000000000000001000000000001"
-               "01"
+               "05"
                "01000000");
 }
 
@@ -237,7 +239,8 @@ static void entries_come_back(void **state) {
                               .used_ms = 7,
                               .hits = 8,
                               .coding = 9,
-                              .pinned = true},
+                              .pinned = true,
+                              .evict = SKY_EVICT_SOON},
                              {.key = {{2}}, .parent = {{1}}, .bytes = 77}};
     sky_entry e;
     size_t used = 0, at = 0;
@@ -249,6 +252,7 @@ static void entries_come_back(void **state) {
     assert_int_equal(sky_shm_entry_decode(list, used, &at, name, &e), SKY_OK);
     assert_true(e.name_bytes == sizeof lengthy && memcmp(e.name, lengthy, sizeof lengthy) == 0);
     assert_true(e.bytes == 5 && e.set_ms == -6 && e.used_ms == 7 && e.hits == 8 && e.pinned);
+    assert_int_equal(e.evict, SKY_EVICT_SOON);
     assert_true(e.coding == 9 && e.name[e.name_bytes] == 0 && e.key.bytes[0] == 1);
     assert_int_equal(sky_shm_entry_decode(list, used, &at, name, &e), SKY_OK);
     assert_true(!e.name && !e.pinned && e.bytes == 77 && e.parent.bytes[0] == 1);

@@ -234,7 +234,11 @@ static bool hand_on(sky__shm *t, const sky__shm_job *j, size_t i, const sky_shm_
 /* One lent payload: copied or handed on. True: the host has its lease back. */
 static bool take_lent(sky__shm *t, const sky__shm_job *j, size_t i, const sky_shm_result *r,
                       const uint8_t *payload) {
-    sky_answer a = {.status = SKY_OK, .bytes = r->bytes, .coding = r->coding, .ttl_s = r->ttl_s};
+    sky_answer a = {.status = SKY_OK,
+                    .bytes = r->bytes,
+                    .coding = r->coding,
+                    .evict = r->evict,
+                    .ttl_s = r->ttl_s};
     if (j->op == SKY_OP_LEASE) {
         a.view = (sky_span){(void *)payload, r->bytes};
         return !hand_on(t, j, i, r, &a);
@@ -260,6 +264,7 @@ static void take_result(sky__shm *t, const sky__shm_flight *f, uint32_t n,
         a.coding = r->coding;
         a.ttl_s = r->ttl_s;
         a.pinned = r->pinned;
+        a.evict = r->evict;
     }
     answer_item(t, f->job, f->origin[n], &a);
 }
