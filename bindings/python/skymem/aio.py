@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 from skymem import _core
 from skymem.cache import (
     Cache,
+    Evict,
     Info,
     Key,
     Lease,
     Level,
     chain,
+    class_of,
     coding_of,
     info_of,
     leading,
@@ -99,7 +101,7 @@ class AsyncCache:
         parents: Sequence[bytes | None] | None = None, *, offset: int = 0, size: int = 0,
         timeout: float | None = None, ttl: int = 0, durable: bool = False, drop: bool = False,
         tiers: Sequence[int] | None = None, level: Level | None = None,
-        if_version: int | None = None, check: bool = True,
+        if_version: int | None = None, evict: Evict = "normal", check: bool = True,
     ) -> _core.Batch:  # fmt: skip
         if self._event < 0:
             raise ValueError("the cache is closed; open another one")
@@ -111,7 +113,7 @@ class AsyncCache:
             raise RuntimeError("an AsyncCache belongs to one event loop; make one for each")
         batch = self.cache.submit(
             op, keys, buffers, parents, offset, size, timeout, ttl, 0, coding_of(level), durable,
-            drop, tiers_mask(tiers), 0, self._event, version_of(if_version),
+            drop, tiers_mask(tiers), 0, self._event, version_of(if_version), class_of(evict),
         )  # fmt: skip
         if not batch.wait(0):
             self._waiting[batch] = future = loop.create_future()
@@ -131,23 +133,23 @@ class AsyncCache:
         self, key: Key, value: Buffer, *, parent: bytes | None = None, ttl: int = 0,
         durable: bool = False, drop: bool = False, timeout: float | None = None,
         tiers: Sequence[int] | None = None, level: Level | None = None,
-        if_version: int | None = None,
+        if_version: int | None = None, evict: Evict = "normal",
     ) -> int | None:  # fmt: skip
         """As `Cache.put`."""
         batch = await self._run(_core.OP_put, (key,), (value,), (parent,), ttl=ttl, durable=durable,
                                 drop=drop, timeout=timeout, tiers=tiers, level=level,
-                                if_version=if_version)  # fmt: skip
+                                if_version=if_version, evict=evict)  # fmt: skip
         return batch.versions()[0] or None
 
     async def put_many(
         self, keys: Sequence[Key], values: Sequence[Buffer | Sequence[Buffer]], *,
         parents: Sequence[bytes | None] | None = None, ttl: int = 0, durable: bool = False,
         drop: bool = False, timeout: float | None = None, tiers: Sequence[int] | None = None,
-        level: Level | None = None,
+        level: Level | None = None, evict: Evict = "normal",
     ) -> None:  # fmt: skip
         """As `Cache.put_many`."""
         await self._run(_core.OP_put, keys, values, parents, ttl=ttl, durable=durable, drop=drop,
-                        timeout=timeout, tiers=tiers, level=level)  # fmt: skip
+                        timeout=timeout, tiers=tiers, level=level, evict=evict)  # fmt: skip
 
     async def get(self, key: Key, *, timeout: float | None = None) -> bytes | None:
         """As `Cache.get`, of a whole payload."""

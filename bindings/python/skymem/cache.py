@@ -29,6 +29,9 @@ BUCKET_BOUNDS_NS = _core.bucket_bounds_ns
 """The longest time that each bucket of a histogram counts (`Sample.buckets`); the last has none."""
 
 Op = Literal["has", "get", "put", "remove", "prefetch", "pin", "unpin", "lease"]
+Evict = Literal["normal", "soon", "last"]
+"""When a value leaves a full tier: before others, after them, or neither."""
+
 OPS: dict[str, int] = {name: getattr(_core, "OP_" + name) for name in get_args(Op)}
 
 PREFIX_KEYS = 1024  # looked up in one batch
@@ -47,6 +50,7 @@ class Entry(NamedTuple):
     pinned: bool
     level: str | None
     parent: bytes
+    evict: Evict
 
 
 class Info(NamedTuple):
@@ -62,6 +66,7 @@ class Info(NamedTuple):
     ttl: int
     pinned: bool
     version: int
+    evict: Evict
 
 
 class TierStat(NamedTuple):
@@ -103,6 +108,16 @@ class Sample(NamedTuple):
     number: int | None
     buckets: tuple[int, ...] | None
     sum_ns: int
+
+
+CLASSES: tuple[Evict, ...] = get_args(Evict)
+
+
+def class_of(evict: Evict) -> int:
+    """The number of an eviction class by name."""
+    if evict not in CLASSES:
+        raise ValueError(f"evict: one of {', '.join(CLASSES)} is wanted, not {evict!r}")
+    return CLASSES.index(evict)
 
 
 def coding_of(level: Level | None) -> int:
@@ -202,12 +217,12 @@ def lease_of(batch: _core.Batch, key: Key) -> Lease:
     return Lease(lease)
 
 
-def info_of(detail: tuple[int, int, int, int, bool, int] | None) -> Info | None:
+def info_of(detail: tuple[int, int, int, int, bool, int, int] | None) -> Info | None:
     """What a batch found out of one of its keys."""
     if detail is None:
         return None
-    size, tier, coding, ttl, pinned, version = detail
-    return Info(size, tier, level_of(coding), ttl, pinned, version)
+    size, tier, coding, ttl, pinned, version, evict = detail
+    return Info(size, tier, level_of(coding), ttl, pinned, version, CLASSES[evict])
 
 
 _open: weakref.WeakSet[Cache] = weakref.WeakSet()
@@ -256,18 +271,20 @@ class Cache(_core.Cache):
         self, key: Key, value: Buffer, *, parent: bytes | None = None, ttl: int = 0,
         durable: bool = False, drop: bool = False, timeout: float | None = None,
         tiers: Sequence[int] | None = None, level: Level | None = None,
-        if_version: int | None = None,
+        if_version: int | None = None, evict: Evict = "normal",
     ) -> int | None:  # fmt: skip
         """Store a value. ttl: seconds until it is forgotten; durable: it survives a loss of power.
 
         parent: of a block, the key of the block before it.
+        evict: when memory or a disk is full, "soon" leaves before all others, and "last" after
+        them, as far as those take no more than half of it. Skies know no classes.
         if_version: only if that is stored (0: only if nothing is), else ConflictError, whose
         `version` is that of the value that is; of a name in one tier that keeps versions.
         UnavailableError: it may have happened; look. Returns the version, from such a tier.
         """
         batch = self.run(
             _core.OP_put, (key,), (value,), (parent,), 0, 0, timeout, ttl, 0, coding_of(level),
-            durable, drop, tiers_mask(tiers), 0, 0, version_of(if_version),
+            durable, drop, tiers_mask(tiers), 0, 0, version_of(if_version), class_of(evict),
         )  # fmt: skip
         return batch.versions()[0] or None
 
@@ -345,12 +362,12 @@ class Cache(_core.Cache):
         self, keys: Sequence[Key], values: Sequence[Buffer | Sequence[Buffer]], *,
         parents: Sequence[bytes | None] | None = None, ttl: int = 0, durable: bool = False,
         drop: bool = False, timeout: float | None = None, tiers: Sequence[int] | None = None,
-        level: Level | None = None,
+        level: Level | None = None, evict: Evict = "normal",
     ) -> None:  # fmt: skip
         """Store values, each a buffer or a list of buffers that follow each other."""
         self.run(
             _core.OP_put, keys, values, parents, 0, 0, timeout, ttl, 0, coding_of(level), durable,
-            drop, tiers_mask(tiers),
+            drop, tiers_mask(tiers), 0, 0, 0, class_of(evict),
         )  # fmt: skip
 
     def get_many(
@@ -389,7 +406,7 @@ class Cache(_core.Cache):
         self, op: Op, keys: Sequence[Key], buffers: Sequence[object] | None = None, *,
         parents: Sequence[bytes | None] | None = None, offset: int = 0, size: int = 0,
         timeout: float | None = None, ttl: int = 0, durable: bool = False, drop: bool = False,
-        tiers: Sequence[int] | None = None, level: Level | None = None,
+        tiers: Sequence[int] | None = None, level: Level | None = None, evict: Evict = "normal",
     ) -> _core.Batch:  # fmt: skip
         """Start a batch and go on: values for "put", or memory for "get", one a key.
 
@@ -407,7 +424,7 @@ class Cache(_core.Cache):
             raise ValueError(f"op: one of {', '.join(OPS)} is wanted, not {op!r}")
         return self.submit(
             OPS[op], keys, buffers, parents, offset, size, timeout, ttl, 0, coding_of(level),
-            durable, drop, tiers_mask(tiers),
+            durable, drop, tiers_mask(tiers), 0, 0, 0, class_of(evict),
         )  # fmt: skip
 
     def prefetch(
@@ -458,7 +475,9 @@ class Cache(_core.Cache):
 
     def list(self) -> list[Entry]:  # the last: below it the word means this
         """Every entry of every tier, in no particular order."""
-        return [Entry(*row[:8], level_of(row[8]), row[9]) for row in self.entries()]
+        return [
+            Entry(*row[:8], level_of(row[8]), row[9], CLASSES[row[10]]) for row in self.entries()
+        ]
 
 
 def _close_all() -> None:

@@ -236,14 +236,14 @@ typedef struct {
     PyObject *parents, *timeout;
     long long offset, size, ttl;
     unsigned int tiers;
-    int coding, wanted, durable, drop, event_fd;
+    int coding, wanted, durable, drop, event_fd, evict;
     long long at_ms;
     unsigned long long if_version;
 } options;
 
 static char *option_names[] = {"op",      "keys",  "buffers",  "parents",    "offset",  "size",
                                "timeout", "ttl",   "coding",   "wanted",     "durable", "drop",
-                               "tiers",   "at_ms", "event_fd", "if_version", NULL};
+                               "tiers",   "at_ms", "event_fd", "if_version", "evict",   NULL};
 
 static int call_of(const options *o, sky_call *call) {
     const char *wrong = o->offset < 0                       ? "offset"
@@ -255,11 +255,16 @@ static int call_of(const options *o, sky_call *call) {
                      wrong[0] == 't' ? ", and below 2**32" : "");
         return -1;
     }
+    if (o->evict < SKY_EVICT_NORMAL || o->evict > SKY_EVICT_LAST) {
+        PyErr_SetString(PyExc_ValueError, "evict: 0 to 2 is wanted");
+        return -1;
+    }
     *call = (sky_call){.ttl_s = (uint32_t)o->ttl,
                        .coding = (sky_coding)o->coding,
                        .wanted = (sky_coding)o->wanted,
                        .durable = o->durable,
                        .drop = o->drop,
+                       .evict = (uint8_t)o->evict,
                        .tiers = o->tiers,
                        .at_ms = o->at_ms,
                        .event_fd = o->event_fd,
@@ -273,10 +278,10 @@ static batch_object *submit(PyObject *self, PyObject *args, PyObject *kwargs) {
     int op;
     PyObject *keys, *buffers = Py_None;
     options o = {0};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "iO|OOLLOLiippILiK", option_names, &op, &keys,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "iO|OOLLOLiippILiKi", option_names, &op, &keys,
                                      &buffers, &o.parents, &o.offset, &o.size, &o.timeout, &o.ttl,
                                      &o.coding, &o.wanted, &o.durable, &o.drop, &o.tiers, &o.at_ms,
-                                     &o.event_fd, &o.if_version))
+                                     &o.event_fd, &o.if_version, &o.evict))
         return NULL;
     sky_call call;
     if (call_of(&o, &call) < 0)
@@ -394,13 +399,14 @@ static PyObject *found_of(const sky_item *item) {
     return PyBool_FromLong(item->status == SKY_OK);
 }
 
-/* bytes, tier, coding, ttl, pinned, version; None for a miss */
+/* bytes, tier, coding, ttl, pinned, version, evict; None for a miss */
 static PyObject *detail_of(const sky_item *item) {
     if (item->status != SKY_OK)
         return Py_NewRef(Py_None);
-    return Py_BuildValue("(KiiIOK)", (unsigned long long)item->bytes,
+    return Py_BuildValue("(KiiIOKi)", (unsigned long long)item->bytes,
                          item->tier == SKY_TIER_NONE ? -1 : item->tier, item->coding, item->ttl_s,
-                         item->pinned ? Py_True : Py_False, (unsigned long long)item->version);
+                         item->pinned ? Py_True : Py_False, (unsigned long long)item->version,
+                         item->evict);
 }
 
 static PyObject *version_of(const sky_item *item) {
@@ -479,7 +485,7 @@ static PyMethodDef batch_methods[] = {
     {"sizes", batch_sizes, METH_NOARGS, "The bytes of each item, None for a miss."},
     {"found", batch_found, METH_NOARGS, "Was each item there?"},
     {"details", batch_details, METH_NOARGS,
-     "(bytes, tier, coding, ttl, pinned, version) of each item."},
+     "(bytes, tier, coding, ttl, pinned, version, evict) of each item."},
     {"versions", batch_versions, METH_NOARGS, "The version of each item, 0 where none is kept."},
     {"leases", batch_leases, METH_NOARGS, "The leases of a batch of them."},
     {NULL, NULL, 0, NULL}};

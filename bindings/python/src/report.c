@@ -30,18 +30,18 @@ static PyObject *text_of(const char *text, size_t bytes) {
     return PyUnicode_DecodeUTF8(text, (Py_ssize_t)bytes, "surrogateescape");
 }
 
-/* (key, name or None, bytes, set_ms, used_ms, hits, tier, pinned, coding, parent) */
+/* (key, name or None, bytes, set_ms, used_ms, hits, tier, pinned, coding, parent, evict) */
 static bool take_entry(void *context, const sky_entry *e) {
     collector *c = context;
     PyEval_RestoreThread(c->thread);
     PyObject *name = e->name ? text_of(e->name, e->name_bytes) : Py_NewRef(Py_None);
-    bool more = collect(c, name ? Py_BuildValue("(y#NKLLKiOiy#)", e->key.bytes,
-                                                (Py_ssize_t)SKY_KEY_BYTES, name,
-                                                (unsigned long long)e->bytes, (long long)e->set_ms,
-                                                (long long)e->used_ms, (unsigned long long)e->hits,
-                                                e->tier, e->pinned ? Py_True : Py_False, e->coding,
-                                                e->parent.bytes, (Py_ssize_t)SKY_KEY_BYTES)
-                                : NULL);
+    bool more = collect(
+        c, name ? Py_BuildValue("(y#NKLLKiOiy#i)", e->key.bytes, (Py_ssize_t)SKY_KEY_BYTES, name,
+                                (unsigned long long)e->bytes, (long long)e->set_ms,
+                                (long long)e->used_ms, (unsigned long long)e->hits, e->tier,
+                                e->pinned ? Py_True : Py_False, e->coding, e->parent.bytes,
+                                (Py_ssize_t)SKY_KEY_BYTES, e->evict)
+                : NULL);
     c->thread = PyEval_SaveThread();
     return more;
 }

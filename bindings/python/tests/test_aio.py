@@ -101,6 +101,10 @@ def test_every_call_on_keys() -> None:
             assert await cache.pin(KEYS[0]) and not await cache.pin(KEYS[3])
             info = await cache.info(KEYS[0])
             assert info is not None and (info.size, info.tier, info.pinned) == (10, 0, True)
+            await cache.put(KEYS[0], b"x" * 10, evict="soon")
+            await cache.put_many(KEYS[1:2], [b"x" * 10], evict="last")
+            classes = [await cache.info(key) for key in KEYS[:2]]
+            assert [info and info.evict for info in classes] == ["last", "last"]  # its child's
             assert await cache.unpin(KEYS[0]) and await cache.info(KEYS[3]) is None
             out = bytearray(4)
             assert await cache.get_into(KEYS[0], out, offset=6, size=4) == 4 and out == b"xxxx"

@@ -194,6 +194,30 @@ def test_pins_and_times_to_live(tiered: skymem.Cache) -> None:
     assert detail is not None and 3500 < detail[3] <= 3600
 
 
+def test_eviction_classes(tmp_path: Path) -> None:
+    with skymem.Cache(f"disk:{tmp_path}/store?max=1MiB") as cache:  # room for 9 of these
+        value = b"x" * 100_000
+        cache.put("last", value, evict="last")
+        cache.put("normal", value)
+        cache.put_many(["soon"], [value], evict="soon")
+        for key in ("last", "normal", "soon"):
+            info = cache.info(key)
+            assert info is not None and info.evict == key
+        assert {e.name: e.evict for e in cache.list()} == {k: k for k in ("last", "normal", "soon")}
+        for i in range(7):
+            put = cache.start("put", [f"more{i}"], [value])
+            put.wait(None)
+            put.check()
+        assert cache.has_many(["last", "normal", "soon"]) == [True, True, False]
+        for i in range(9):
+            cache.put(f"again{i}", value)
+        assert cache.has_many(["last", "normal"]) == [True, False]
+        with pytest.raises(ValueError, match="normal, soon, last is wanted, not 'never'"):
+            cache.put("x", b"", evict="never")  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="0 to 2"):
+            cache.run(_core.OP_put, ["x"], [b""], evict=3)
+
+
 def test_a_lease_shows_what_memory_keeps(cache: skymem.Cache) -> None:
     cache.put("a", np.arange(1000))
     with cache.lease("a") as view:
