@@ -5,7 +5,9 @@
  * An input is messages for the ring, each behind two bytes with its length. A length with the bit
  * 15 is of bytes that are written anywhere in the ring's memory, at the place that the first four
  * of them name. The client has registered region 1, of 64 KiB, and published a block there, under a
- * key of zeros. The first message is also read as a frame, and the whole as a listing. */
+ * key of zeros. Its greeting names the pool "p", the arena alone, or neither, as the input's length
+ * says; of some lengths it says nothing, and the first message is its greeting, over the socket.
+ * The first message is also read as a frame, and the whole as a listing. */
 #include <assert.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -48,6 +50,7 @@ static sky__host *the_host(void) {
     static sky__client clients[SKY_HOST_CLIENTS_MAX];
     static const char *const url = "mem:256KiB";
     static const sky_host_user user = {.urls = &url, .url_count = 1};
+    static const sky_host_user pool = {.urls = &url, .url_count = 1, .pool = "p"};
     if (host.tenant_count > 0)
         return &host;
     for (size_t i = 0; i < SKY_HOST_CLIENTS_MAX; i++)
@@ -57,6 +60,7 @@ static sky__host *the_host(void) {
     host.complain_at = SKY_TIME_NEVER; /* no line for each input */
     host.complaints = 1000;
     bool open = sky__tenant_open(&host, &user, NULL) == SKY_OK &&
+                sky__tenant_open(&host, &pool, NULL) == SKY_OK &&
                 sky__chores_start(&host) == SKY_OK;
     assert(open);
     (void)open;
@@ -76,12 +80,14 @@ static void read_away(sky_ring *r) {
     }
 }
 
-/* The client's side of the ring, or none: its connection ended. */
-static bool greet(sky__host *h, sky__client *c, int fd, sky_ring *out) {
-    const sky_shm_frame hello = {.kind = SKY_SHM_HELLO, .version = SKY_SHM_VERSION};
+/* The client's side of the ring, or none: its connection ended. `kind` 1: of the pool; 2: of the
+ * arena alone. */
+static bool greet(sky__host *h, sky__client *c, int fd, size_t kind, sky_ring *out) {
+    sky_shm_frame hello = {.kind = SKY_SHM_HELLO, .version = SKY_SHM_VERSION, .count = kind == 2};
     uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
     size_t bytes;
     int passed;
+    strcpy(hello.pool, kind == 1 ? "p" : "");
     (void)sky_local_send(fd, data, sky_shm_encode(&hello, data), -1);
     sky__client_hear(h, c);
     if (sky_local_receive(fd, data, sizeof data, &bytes, &passed) != SKY_OK)
@@ -143,6 +149,13 @@ static void say_first(sky__host *h, sky__client *c, int fd, const uint8_t *data,
     sky__client_hear(h, c);
 }
 
+static void expect_nothing_left(const sky__tenant *t) {
+    assert(!t->runs && t->stat.clients == 0);
+    assert(t->stat.regions == 0 && t->stat.region_bytes == 0 && t->stat.blocks == 0);
+    assert(t->stat.block_bytes == 0);
+    assert(sky_cache_metric(t->cache, SKY_TIER_NONE, SKY_METRIC_CACHE_LEASES) == 0);
+}
+
 static void serve(const uint8_t *data, size_t bytes) {
     sky__host *h = the_host();
     sky__client *c = &h->clients[0];
@@ -151,9 +164,8 @@ static void serve(const uint8_t *data, size_t bytes) {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0)
         return;
-    sky__tenant *t = h->tenants[0];
-    sky__client_open(t, c, ++h->numbers, ends[0], &peer);
-    bool greeted = bytes % 8 != 0 && greet(h, c, ends[1], &ring); /* most are welcome */
+    sky__client_open(h->tenants[0], c, ++h->numbers, ends[0], &peer);
+    bool greeted = bytes % 8 != 0 && greet(h, c, ends[1], bytes % 8, &ring); /* most are welcome */
     if (greeted)
         publish(h, c, &ring);
     while (bytes > 2 && c->fd >= 0) {
@@ -174,10 +186,9 @@ static void serve(const uint8_t *data, size_t bytes) {
     sky_ring_deinit(&ring);
     sky__client_close(h, c, NULL);
     close(ends[1]);
-    assert(!t->runs && t->stat.clients == 0 && !c->stage && !c->first && !c->ring.memory);
-    assert(t->stat.regions == 0 && t->stat.region_bytes == 0 && t->stat.blocks == 0);
-    assert(t->stat.block_bytes == 0 && !c->publishing);
-    assert(sky_cache_metric(t->cache, SKY_TIER_NONE, SKY_METRIC_CACHE_LEASES) == 0);
+    assert(!c->stage && !c->first && !c->ring.memory && !c->publishing);
+    for (size_t i = 0; i < h->tenant_count; i++)
+        expect_nothing_left(h->tenants[i]);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
