@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""bench/prefill.py BUILD [--rounds N] [MODEL...]: one process computes a prompt, another answers.
+"""bench/prefill.py BUILD [--rounds N] [--prompt-bytes N] [MODEL...]: one process computes a prompt,
+another answers.
 
 Writes bench/results/prefill.jsonl, a line for each run, and prefill.md: the time to the first token
 of the process that answers, beside that of a single process, over a host's socket and over TCP on
 this machine, asked at three moments; and what smaller blocks are worth. The process that computes
 stands still from the moment until the other asks, so that loading the model counts for neither.
-Everything is measured twice, N times (3) each. Without MODEL: gemma-3-270m. Lines of other models
-stay in the files.
+Everything is measured twice, N times (3) each. The prompt is the beginning of docs/ARCHITECTURE.md,
+8000 bytes of it. Without MODEL: gemma-3-270m. Lines of other models stay in the files.
 """
 
 import argparse
@@ -49,13 +50,13 @@ def machine():
 class Bench:
     """The programs of a build, a model, a prompt, and a folder for sockets."""
 
-    def __init__(self, build, model, folder):
+    def __init__(self, build, model, folder, prompt_bytes):
         self.program = os.path.join(build, "skymem")
         self.folder = folder
         self.daemon = None
         prompt = os.path.join(folder, "prompt")
         with open(os.path.join(HOME, "docs", "ARCHITECTURE.md"), "rb") as text:
-            head = text.read(PROMPT_BYTES)
+            head = text.read(prompt_bytes)
         with open(prompt, "wb") as to:
             to.write(head)
         self.run = [self.program, "run", "--model", model, "--threads", "1", "--predict", "2",
@@ -129,10 +130,10 @@ def cases():
         yield False, 0.0, block_tokens
 
 
-def measure(build, model, rounds):
+def measure(build, model, rounds, prompt_bytes):
     """The lines of a model."""
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(build, model, folder)
+        bench = Bench(build, model, folder, prompt_bytes)
         for turn in range(REPEATS):
             for _ in range(rounds):
                 alone = bench.answer("--store", "mem:512MiB", "--no-load")
@@ -210,6 +211,7 @@ def main():
     args.add_argument("build")
     args.add_argument("models", nargs="*", default=["gemma-3-270m"])
     args.add_argument("--rounds", type=int, default=3)
+    args.add_argument("--prompt-bytes", type=int, default=PROMPT_BYTES)
     args = args.parse_args()
     lines = []
     if os.path.exists(LINES):
@@ -217,7 +219,8 @@ def main():
             lines = [json.loads(line) for line in file]
     for model in args.models:
         lines = [line for line in lines if line["model"] != model]
-        for line in measure(os.path.abspath(args.build), model, args.rounds):
+        for line in measure(os.path.abspath(args.build), model, args.rounds,
+                            args.prompt_bytes):
             print(json.dumps(line), file=sys.stderr)
             lines.append(line)
     with open(LINES, "w", encoding="utf-8") as file:
