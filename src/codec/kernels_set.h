@@ -6,13 +6,13 @@
 
 #include "codec/kernels.h"
 
-static bool always(void) {
+static bool runs_always(void) {
     return true;
 }
 
 const sky_codec_kernels KERNELS = {
     .name = NAME,
-    .here = always,
+    .here = runs_always,
     .angles = sky__transform_angles,
     .turn_on = sky__transform_turn_on,
     .prepare = sky__decode_prepare,

@@ -106,7 +106,7 @@ static inline vec v_spread(const uint8_t *in, vec where) {
 
 /* Words to low and high bytes: two shuffles and two unpacks, where masks, shifts and packs are six.
  */
-static inline void apart(vec x, vec y, vec *low, vec *high) {
+static inline void set_apart(vec x, vec y, vec *low, vec *high) {
     static const uint8_t low_first[16] = {0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15};
     x = v_look_up(x, v_twice(low_first));
     y = v_look_up(y, v_twice(low_first));
@@ -122,19 +122,19 @@ static inline void v_next(vec rest, vec high, vec less, vec *low_out, vec *high_
     vec y = _mm256_mullo_epi16(_mm256_unpackhi_epi8(high, zero), _mm256_unpackhi_epi8(less, zero));
     x = _mm256_sub_epi16(_mm256_unpacklo_epi8(rest, high), x);
     y = _mm256_sub_epi16(_mm256_unpackhi_epi8(rest, high), y);
-    apart(x, y, low_out, high_out);
+    set_apart(x, y, low_out, high_out);
 }
 
 static inline vec v_halves(vec k, vec a) {
     return v_add(v_add(k, k), _mm256_sign_epi8(a, k));
 }
-static inline vec halves(vec k, vec a) {
+static inline vec unfold_halves(vec k, vec a) {
     return _mm256_add_epi16(_mm256_add_epi16(k, k), _mm256_sign_epi16(a, k));
 }
 static inline void v_halves_of_words(vec *low, vec *high, vec a) {
-    vec x = halves(_mm256_unpacklo_epi8(*low, *high), _mm256_unpacklo_epi8(a, a));
-    vec y = halves(_mm256_unpackhi_epi8(*low, *high), _mm256_unpackhi_epi8(a, a));
-    apart(x, y, low, high);
+    vec x = unfold_halves(_mm256_unpacklo_epi8(*low, *high), _mm256_unpacklo_epi8(a, a));
+    vec y = unfold_halves(_mm256_unpackhi_epi8(*low, *high), _mm256_unpackhi_epi8(a, a));
+    set_apart(x, y, low, high);
 }
 
 /* Each lane of a vector is unpacked by itself, so eight bytes of one and eight of the other by
@@ -154,7 +154,7 @@ static inline void v_store_bytes(vec bytes, bool twice, int16_t *out) {
     v_store(out + 16, _mm256_srai_epi16(y, twice ? 7 : 8));
 }
 
-static inline uint64_t spread(const uint8_t *bytes, uint32_t shift, uint64_t field) {
+static inline uint64_t spread_field(const uint8_t *bytes, uint32_t shift, uint64_t field) {
     (void)shift;
     return _pdep_u64(load_eight(bytes), field);
 }

@@ -254,8 +254,8 @@ INLINE void wide_levels(const order_tables *const o[2], uint32_t steps, bool twi
                         const row_planes p[2], __m512i n[2][2]) {
     __m512i low[2], high[2];
     for (uint32_t half = 0; half < 2; half++) {
-        low[half] = reorder(o[half], p[half].low, steps);
-        high[half] = reorder(o[half], p[half].high, steps);
+        low[half] = reorder_row(o[half], p[half].low, steps);
+        high[half] = reorder_row(o[half], p[half].high, steps);
     }
     __m512i sum[2] = {_mm512_unpacklo_epi8(low[0], high[0]), _mm512_unpackhi_epi8(low[0], high[0])};
     __m512i difference[2] = {_mm512_unpacklo_epi8(low[1], high[1]),
@@ -275,7 +275,8 @@ INLINE void narrow_levels(const order_tables *const o[2], uint32_t steps, bool t
                           const row_planes p[2], __m512i n[2][2]) {
     const __m512i sign = _mm512_set1_epi8(-128), ones = _mm512_set1_epi8(twice ? 2 : 1);
     const __m512i by_turns = _mm512_set1_epi16(twice ? (short)0xfe02 : (short)0xff01);
-    __m512i sum = reorder(o[0], p[0].low, steps), difference = reorder(o[1], p[1].low, steps);
+    __m512i sum = reorder_row(o[0], p[0].low, steps),
+            difference = reorder_row(o[1], p[1].low, steps);
     __m512i both[2] = {_mm512_unpacklo_epi8(sum, difference),
                        _mm512_unpackhi_epi8(sum, difference)};
     for (uint32_t i = 0; i < 2; i++) {

@@ -84,7 +84,7 @@ typedef struct {
 /* ---- into the order of channels ---- */
 
 /* Bytes of 64 channels, from bytes by position. */
-INLINE __m512i reorder(const order_tables *o, const __m512i *in, uint32_t steps) {
+INLINE __m512i reorder_row(const order_tables *o, const __m512i *in, uint32_t steps) {
     __m512i out = _mm512_permutex2var_epi8(in[0], o->from, in[1]);
     if (steps > 2) {
         out = _mm512_mask_blend_epi8(o->odd, out, _mm512_permutex2var_epi8(in[2], o->from, in[3]));
@@ -105,8 +105,8 @@ static inline __m512i sign_of(__m512i bytes) {
 /* Levels of 64 channels. Wide: every step is. */
 static inline void levels_of(const order_tables *o, const planes *p, uint32_t steps, bool wide,
                              __m512i n[2]) {
-    __m512i low = reorder(o, (const __m512i *)p->low, steps);
-    __m512i high = wide ? reorder(o, (const __m512i *)p->high, steps) : sign_of(low);
+    __m512i low = reorder_row(o, (const __m512i *)p->low, steps);
+    __m512i high = wide ? reorder_row(o, (const __m512i *)p->high, steps) : sign_of(low);
     n[0] = _mm512_unpacklo_epi8(low, high);
     n[1] = _mm512_unpackhi_epi8(low, high);
 }

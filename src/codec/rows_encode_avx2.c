@@ -93,7 +93,7 @@ typedef struct {
     uint32_t escapes[VECS_MAX];
 } scratch;
 
-static inline __m256i load(const void *p) {
+static inline __m256i load_vector(const void *p) {
     return _mm256_loadu_si256((const __m256i *)p);
 }
 
@@ -109,7 +109,7 @@ static inline bool take_apart(const int16_t *packed, uint32_t count, scratch *m)
     const __m256i middle = _mm256_set1_epi16(128);
     __m256i outside = _mm256_setzero_si256();
     for (uint32_t i = 0; i < count; i += VEC_BYTES) {
-        __m256i x = load(packed + i), y = load(packed + i + 16);
+        __m256i x = load_vector(packed + i), y = load_vector(packed + i + 16);
         _mm256_store_si256((__m256i *)(m->low + i), bytes_of(x, y));
         _mm256_store_si256((__m256i *)(m->high + i),
                            bytes_of(_mm256_srli_epi16(x, 8), _mm256_srli_epi16(y, 8)));
@@ -129,7 +129,7 @@ static inline words one_by_one(const uint16_t *channel, const int16_t *packed) {
     int16_t in_order[VEC_BYTES];
     for (uint32_t i = 0; i < VEC_BYTES; i++)
         in_order[i] = packed[channel[i]];
-    __m256i a = load(in_order), b = load(in_order + 16);
+    __m256i a = load_vector(in_order), b = load_vector(in_order + 16);
     return (words){_mm256_permute2x128_si256(a, b, 0x20), _mm256_permute2x128_si256(a, b, 0x31)};
 }
 
@@ -224,7 +224,7 @@ static uint8_t *put_escapes(const sky_coder *rows, uint32_t half, const scratch 
 /* ---- second pass ---- */
 
 /* x by f: the quotient, and in *rest what remains. */
-static inline __m256i divide(__m256i x, __m256i f, __m256i reciprocal, __m256i *rest) {
+static inline __m256i divide_lanes(__m256i x, __m256i f, __m256i reciprocal, __m256i *rest) {
     __m256i quotient = _mm256_mulhi_epu16(x, reciprocal);
     __m256i above = _mm256_sub_epi16(x, _mm256_mullo_epi16(quotient, f));
     *rest = _mm256_min_epu16(above, _mm256_sub_epi16(above, f));
@@ -253,10 +253,10 @@ static inline uint8_t *encode_vec(const vec_tables *t, __m256i symbol, __m256i *
     end = put_bytes(*low, full, end);
     __m256i l = _mm256_blendv_epi8(*low, *high, full), h = _mm256_andnot_si256(full, *high);
     __m256i rest_x, rest_y;
-    __m256i x = divide(_mm256_unpacklo_epi8(l, h), _mm256_unpacklo_epi8(f, zero),
-                       _mm256_unpacklo_epi8(r0, r1), &rest_x);
-    __m256i y = divide(_mm256_unpackhi_epi8(l, h), _mm256_unpackhi_epi8(f, zero),
-                       _mm256_unpackhi_epi8(r0, r1), &rest_y);
+    __m256i x = divide_lanes(_mm256_unpacklo_epi8(l, h), _mm256_unpacklo_epi8(f, zero),
+                             _mm256_unpacklo_epi8(r0, r1), &rest_x);
+    __m256i y = divide_lanes(_mm256_unpackhi_epi8(l, h), _mm256_unpackhi_epi8(f, zero),
+                             _mm256_unpackhi_epi8(r0, r1), &rest_y);
     l = _mm256_add_epi8(_mm256_packus_epi16(rest_x, rest_y), start);
     *low = _mm256_blendv_epi8(l, *low, t->silent);
     *high = _mm256_blendv_epi8(_mm256_packus_epi16(x, y), *high, t->silent);
@@ -271,14 +271,14 @@ uint8_t *sky__row_encode_avx2(sky_coder *rows, const sky_encode_tables *tables, 
     size_t field_bytes = split_row(rows, t, half, packed, &m);
     end = put_escapes(rows, half, &m, packed, end);
     for (uint32_t j = 0; j < VECS; j++) {
-        low[j] = load(rows->state[0] + j * VEC_BYTES);
-        high[j] = load(rows->state[1] + j * VEC_BYTES);
+        low[j] = load_vector(rows->state[0] + j * VEC_BYTES);
+        high[j] = load_vector(rows->state[1] + j * VEC_BYTES);
     }
     for (uint32_t v = rows->steps * VECS; v > 0;)
         for (uint32_t j = VECS; j-- > 0;) {
             v--;
-            end = encode_vec(&t->vec[half][v], load(m.symbols + v * VEC_BYTES), &low[j], &high[j],
-                             end);
+            end = encode_vec(&t->vec[half][v], load_vector(m.symbols + v * VEC_BYTES), &low[j],
+                             &high[j], end);
         }
     for (uint32_t j = 0; j < VECS; j++) {
         _mm256_store_si256((__m256i *)(rows->state[0] + j * VEC_BYTES), low[j]);

@@ -127,8 +127,8 @@ typedef struct {
 } scratch;
 
 /* Words of 32 positions, from words by channel. */
-static inline __m512i reorder(const order_tables *t, uint32_t i, const int16_t *row,
-                              uint32_t steps) {
+static inline __m512i reorder_row(const order_tables *t, uint32_t i, const int16_t *row,
+                                  uint32_t steps) {
     const __m512i *in = (const __m512i *)row;
     __m512i out = _mm512_permutex2var_epi16(_mm512_loadu_si512(in), t->from[i],
                                             _mm512_loadu_si512(in + 1));
@@ -171,8 +171,8 @@ static inline size_t split_row(const sky_coder *rows, const encode_tables *t, ui
         const step_tables *s = &t->step[half][step];
         const order_tables *order = &t->order[half][step];
         const __m512i one = _mm512_set1_epi16(1);
-        __m512i x = reorder(order, 0, packed, rows->steps);
-        __m512i y = reorder(order, 1, packed, rows->steps);
+        __m512i x = reorder_row(order, 0, packed, rows->steps);
+        __m512i y = reorder_row(order, 1, packed, rows->steps);
         __mmask32 ax = _mm512_test_epi16_mask(x, one), ay = _mm512_test_epi16_mask(y, one);
         x = _mm512_srai_epi16(x, 1);
         y = _mm512_srai_epi16(y, 1);
@@ -205,7 +205,7 @@ static inline __m512i look_up(const __m512i table[2], __m512i symbol, bool by_a,
 }
 
 /* x by f: the quotient, and in *rest what remains. */
-static inline __m512i divide(__m512i x, __m512i f, __m512i reciprocal, __m512i *rest) {
+static inline __m512i divide_lanes(__m512i x, __m512i f, __m512i reciprocal, __m512i *rest) {
     __m512i quotient = _mm512_mulhi_epu16(x, reciprocal);
     __m512i above = _mm512_sub_epi16(x, _mm512_mullo_epi16(quotient, f));
     *rest = _mm512_min_epu16(above, _mm512_sub_epi16(above, f));
@@ -230,10 +230,10 @@ static inline uint8_t *encode_step(const step_tables *t, __m512i symbol, bool by
     _mm512_storeu_si512(end - 64, bytes);
     __m512i low = _mm512_mask_mov_epi8(s->low, full, s->high);
     __m512i high = _mm512_mask_mov_epi8(s->high, full, zero), rest_x, rest_y;
-    __m512i x = divide(_mm512_unpacklo_epi8(low, high), _mm512_unpacklo_epi8(f, zero),
-                       _mm512_unpacklo_epi8(r0, r1), &rest_x);
-    __m512i y = divide(_mm512_unpackhi_epi8(low, high), _mm512_unpackhi_epi8(f, zero),
-                       _mm512_unpackhi_epi8(r0, r1), &rest_y);
+    __m512i x = divide_lanes(_mm512_unpacklo_epi8(low, high), _mm512_unpacklo_epi8(f, zero),
+                             _mm512_unpacklo_epi8(r0, r1), &rest_x);
+    __m512i y = divide_lanes(_mm512_unpackhi_epi8(low, high), _mm512_unpackhi_epi8(f, zero),
+                             _mm512_unpackhi_epi8(r0, r1), &rest_y);
     low = _mm512_add_epi8(_mm512_packus_epi16(rest_x, rest_y), start);
     s->low = _mm512_mask_mov_epi8(low, t->silent, s->low);
     s->high = _mm512_mask_mov_epi8(_mm512_packus_epi16(x, y), t->silent, s->high);

@@ -107,15 +107,15 @@ static inline vec v_halves(vec k_bytes, vec a) {
     vec above = vandq_u8(vcgtzq_s8(k), a), below = vandq_u8(vcltzq_s8(k), a);
     return vsubq_u8(vaddq_u8(vaddq_u8(k_bytes, k_bytes), above), below);
 }
-static inline uint16x8_t halves(vec k_bytes, vec a_bytes) {
+static inline uint16x8_t unfold_halves(vec k_bytes, vec a_bytes) {
     int16x8_t k = vreinterpretq_s16_u8(k_bytes);
     uint16x8_t a = vreinterpretq_u16_u8(a_bytes), twice = vreinterpretq_u16_s16(vaddq_s16(k, k));
     uint16x8_t above = vandq_u16(vcgtzq_s16(k), a), below = vandq_u16(vcltzq_s16(k), a);
     return vsubq_u16(vaddq_u16(twice, above), below);
 }
 static inline void v_halves_of_words(vec *low, vec *high, vec a) {
-    vec x = vreinterpretq_u8_u16(halves(vzip1q_u8(*low, *high), vzip1q_u8(a, a)));
-    vec y = vreinterpretq_u8_u16(halves(vzip2q_u8(*low, *high), vzip2q_u8(a, a)));
+    vec x = vreinterpretq_u8_u16(unfold_halves(vzip1q_u8(*low, *high), vzip1q_u8(a, a)));
+    vec y = vreinterpretq_u8_u16(unfold_halves(vzip2q_u8(*low, *high), vzip2q_u8(a, a)));
     *low = vuzp1q_u8(x, y);
     *high = vuzp2q_u8(x, y);
 }
@@ -136,7 +136,7 @@ static inline vec v_eights(const uint64_t *x) {
     return vreinterpretq_u8_u64(vld1q_u64(x));
 }
 
-static inline uint64_t spread(const uint8_t *bytes, uint32_t shift, uint64_t field) {
+static inline uint64_t spread_field(const uint8_t *bytes, uint32_t shift, uint64_t field) {
     (void)field;
     return sky_spread_fields(sky_load_u64(bytes), shift);
 }

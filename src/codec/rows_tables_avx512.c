@@ -10,7 +10,7 @@ static inline __m512i in_units(__m128i x) {
 }
 
 /* Numbers, by label. */
-static inline __m128i numbers(void) {
+static inline __m128i lane_numbers(void) {
     return _mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
 }
 
@@ -47,7 +47,7 @@ static inline void make_starts(step_tables *t, const uint8_t *tables, a_bit a_is
     const __m128i quarter = _mm_setr_epi8(2, 2, 2, 2, 2, 2, 2, 2, 10, 10, 10, 10, 10, 10, 10, 10);
     __m512i biased[2];
     for (uint32_t a = 0; a < (a_is == A_ZERO ? 1 : 2); a++) {
-        __m512i f = frequencies_of(tables, a, signs), label = in_units(numbers());
+        __m512i f = frequencies_of(tables, a, signs), label = in_units(lane_numbers());
         t->start[a] = _mm512_shuffle_epi8(starts_of(f), label);
         f = _mm512_shuffle_epi8(f, label);
         t->factor[a] = a_is == A_ZERO ? f : _mm512_sub_epi8(_mm512_setzero_si512(), f);
@@ -86,7 +86,7 @@ static inline __m512i bytes_of(__m512i low, __m512i high) {
 static inline void make_levels(step_tables *t, __m512i table, __m512i shift, a_bit a_is,
                                bool signs) {
     const __m512i escaped = _mm512_set1_epi16(a_is == A_ZERO ? ESCAPED : ESCAPED_BY_A);
-    __m128i symbols = _mm_sub_epi8(numbers(), _mm_set1_epi8(signs ? 12 : SKY_SYMBOL_ZERO));
+    __m128i symbols = _mm_sub_epi8(lane_numbers(), _mm_set1_epi8(signs ? 12 : SKY_SYMBOL_ZERO));
     __m512i level[2], of_two = _mm512_cvtepi8_epi16(_mm256_broadcastsi128_si256(symbols));
     uint64_t coded = _mm512_test_epi8_mask(table, table);
     uint64_t escapes = signs ? 0 : coded & 0x8000800080008000u;
@@ -120,7 +120,7 @@ static inline void make_fields(step_tables *t, const uint8_t *widths) {
 
 /* Lossless half 1. */
 static inline void make_signs(step_tables *t, uint32_t shift) {
-    __m128i symbols = _mm_sub_epi8(numbers(), _mm_set1_epi8(12));
+    __m128i symbols = _mm_sub_epi8(lane_numbers(), _mm_set1_epi8(12));
     __m128i sign = _mm_and_si128(symbols, _mm_set1_epi8(4));
     __m128i mantissa = _mm_and_si128(symbols, _mm_set1_epi8(3));
     sign = _mm_slli_epi16(_mm_xor_si128(sign, _mm_set1_epi8(4)), 5);

@@ -201,7 +201,7 @@ typedef struct {
 INLINE const uint8_t *fields_of_vec(const vec_tables *t, const uint8_t *low, vec *out) {
     uint64_t fields[VEC_BYTES / 8];
     for (uint32_t g = 0; g < VEC_BYTES / 8; g++) {
-        fields[g] = spread(low, t->shift[g / 2], t->field[g / 2]);
+        fields[g] = spread_field(low, t->shift[g / 2], t->field[g / 2]);
         low += t->shift[g / 2];
     }
     *out = v_eights(fields);

@@ -60,7 +60,7 @@ INLINE void store(__m256 x, sky_element element, uint8_t *out) {
         _mm_storeu_si128((__m128i *)(void *)out, bf16_of(x));
 }
 
-INLINE __m256 load(const uint8_t *in, sky_element element) {
+INLINE __m256 load_vector(const uint8_t *in, sky_element element) {
     if (element == SKY_ELEMENT_F32)
         return _mm256_loadu_ps((const float *)(const void *)in);
     __m128i halves = _mm_loadu_si128((const __m128i *)(const void *)in);
@@ -240,7 +240,7 @@ void sky__transform_restore_pairs_avx2(sky_transform *t, int16_t (*rows)[SKY_WID
 /* ---- angles ---- */
 
 /* As sine_cosine of rope.c. */
-static inline __m256 polynomial(const float *coefficients, uint32_t count, __m256 t2) {
+static inline __m256 evaluate_polynomial(const float *coefficients, uint32_t count, __m256 t2) {
     __m256 y = _mm256_set1_ps(coefficients[count - 1]);
     for (uint32_t i = count - 1; i-- > 0;)
         y = _mm256_add_ps(_mm256_mul_ps(y, t2), _mm256_set1_ps(coefficients[i]));
@@ -254,7 +254,8 @@ static inline void sine_cosine(__m256i angle, float *cosine, float *sine) {
     __m256i rest = _mm256_sub_epi32(angle, _mm256_slli_epi32(quarter, 30));
     __m256 t = _mm256_mul_ps(_mm256_cvtepi32_ps(rest), _mm256_set1_ps(0x1p-32f));
     __m256 t2 = _mm256_mul_ps(t, t);
-    __m256 s = _mm256_mul_ps(polynomial(sines, 5, t2), t), c = polynomial(cosines, 6, t2);
+    __m256 s = _mm256_mul_ps(evaluate_polynomial(sines, 5, t2), t),
+           c = evaluate_polynomial(cosines, 6, t2);
     __m256 swap = _mm256_castsi256_ps(_mm256_slli_epi32(quarter, 31)); /* its sign selects */
     __m256i next = _mm256_add_epi32(quarter, _mm256_set1_epi32(1));
     __m256 signs = _mm256_set1_ps(-0.0f);
@@ -285,7 +286,7 @@ void sky__transform_angles_avx2(sky_transform *t, uint32_t position) {
 INLINE __m256 load_tame(const uint8_t *in, sky_element element) {
     const __m256 limit = _mm256_set1_ps(element == SKY_ELEMENT_F16 ? 60000.0f : 1e38f);
     const __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000));
-    __m256 x = load(in, element), size = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x);
+    __m256 x = load_vector(in, element), size = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x);
     return _mm256_blendv_ps(nan, x, _mm256_cmp_ps(size, limit, _CMP_LE_OQ));
 }
 
@@ -328,7 +329,7 @@ void sky__transform_load_avx2(const sky_transform *t, uint32_t which, const uint
 }
 
 /* Store z; bits of those that can not be quantised go into *wrong. */
-static inline void put(__m256 z, float *out, __m256 *wrong) {
+static inline void put_values(__m256 z, float *out, __m256 *wrong) {
     __m256 size = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), z);
     *wrong = _mm256_or_ps(*wrong, _mm256_cmp_ps(size, _mm256_set1_ps(SKY_Z_MAX), _CMP_NLE_UQ));
     _mm256_storeu_ps(out, z);
@@ -354,10 +355,10 @@ static inline void forward_run(const sky_transform *t, const run *o, const float
                 y[i] = sum_of_products(a, m[1], b, m[3]);
             }
         }
-        put(_mm256_mul_ps(_mm256_add_ps(x[0], x[1]), scale), sum + first, wrong);
-        put(_mm256_mul_ps(_mm256_sub_ps(x[0], x[1]), scale), difference + first, wrong);
-        put(_mm256_mul_ps(_mm256_add_ps(y[0], y[1]), scale), sum + second, wrong);
-        put(_mm256_mul_ps(_mm256_sub_ps(y[0], y[1]), scale), difference + second, wrong);
+        put_values(_mm256_mul_ps(_mm256_add_ps(x[0], x[1]), scale), sum + first, wrong);
+        put_values(_mm256_mul_ps(_mm256_sub_ps(x[0], x[1]), scale), difference + first, wrong);
+        put_values(_mm256_mul_ps(_mm256_add_ps(y[0], y[1]), scale), sum + second, wrong);
+        put_values(_mm256_mul_ps(_mm256_sub_ps(y[0], y[1]), scale), difference + second, wrong);
     }
 }
 

@@ -519,7 +519,7 @@ void sky__tokens_restore_avx512(const sky_pairs_job *job, const int16_t (*levels
 }
 
 /* As sine_cosine of rope.c. */
-static inline __m512 polynomial(const float *coefficients, uint32_t count, __m512 t2) {
+static inline __m512 evaluate_polynomial(const float *coefficients, uint32_t count, __m512 t2) {
     __m512 y = _mm512_set1_ps(coefficients[count - 1]);
     for (uint32_t i = count - 1; i-- > 0;)
         y = _mm512_add_ps(_mm512_mul_ps(y, t2), _mm512_set1_ps(coefficients[i]));
@@ -535,8 +535,8 @@ static inline void sine_cosine(__m512i angle, float *cosine, float *sine) {
     __m512i rest = _mm512_sub_epi32(angle, _mm512_slli_epi32(quarter, 30));
     __m512 t = _mm512_mul_ps(_mm512_cvtepi32_ps(rest), _mm512_set1_ps(0x1p-32f));
     __m512 t2 = _mm512_mul_ps(t, t);
-    __m512i s = _mm512_castps_si512(_mm512_mul_ps(polynomial(sines, 5, t2), t));
-    __m512i c = _mm512_castps_si512(polynomial(cosines, 6, t2));
+    __m512i s = _mm512_castps_si512(_mm512_mul_ps(evaluate_polynomial(sines, 5, t2), t));
+    __m512i c = _mm512_castps_si512(evaluate_polynomial(cosines, 6, t2));
     __mmask16 odd = _mm512_test_epi32_mask(quarter, one),
               back = _mm512_test_epi32_mask(quarter, two);
     __mmask16 left = _mm512_test_epi32_mask(_mm512_add_epi32(quarter, one), two);
@@ -635,7 +635,7 @@ static void tokens_decorrelate(const sky_transform *t, float *row) {
 }
 
 /* Store z; true while every one can be quantised. */
-static inline bool put(__m512 z, float *out) {
+static inline bool put_values(__m512 z, float *out) {
     _mm512_storeu_ps(out, z);
     return _mm512_cmp_ps_mask(_mm512_abs_ps(z), _mm512_set1_ps(SKY_Z_MAX), _CMP_NLE_UQ) == 0;
 }
@@ -654,10 +654,10 @@ bool sky__transform_forward_avx512(const sky_transform *t, float *row0, float *r
         __m512 x = _mm512_maskz_loadu_ps(lanes, row0 + i);
         if (row1) {
             __m512 y = _mm512_maskz_loadu_ps(lanes, row1 + i);
-            fits &= put(_mm512_mul_ps(_mm512_sub_ps(x, y), scale), difference + i);
+            fits &= put_values(_mm512_mul_ps(_mm512_sub_ps(x, y), scale), difference + i);
             x = _mm512_add_ps(x, y);
         }
-        fits &= put(_mm512_mul_ps(x, scale), sum + i);
+        fits &= put_values(_mm512_mul_ps(x, scale), sum + i);
     }
     return fits;
 }

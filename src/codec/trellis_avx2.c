@@ -14,35 +14,36 @@
 
 #define LANES 8u
 
-static inline __m256 all(float x) {
+static inline __m256 all_lanes(float x) {
     return _mm256_set1_ps(x);
 }
 
-static inline __m256 magnitude(__m256 x) {
-    return _mm256_andnot_ps(all(-0.0f), x);
+static inline __m256 magnitude_of(__m256 x) {
+    return _mm256_andnot_ps(all_lanes(-0.0f), x);
 }
 
 /* (x − offset) / 4 to nearest, ties to even. */
-static inline __m256 quarter(__m256 x, __m256 offset) {
-    const __m256 magic = all(12582912.0f);
-    __m256 y = _mm256_mul_ps(_mm256_sub_ps(x, offset), all(0.25f));
+static inline __m256 nearest_quarter(__m256 x, __m256 offset) {
+    const __m256 magic = all_lanes(12582912.0f);
+    __m256 y = _mm256_mul_ps(_mm256_sub_ps(x, offset), all_lanes(0.25f));
     return _mm256_sub_ps(_mm256_add_ps(y, magic), magic);
 }
 
 /* Squared distance to 4n + c, a whole number that is exact in float. */
 static inline __m256 square_to(__m256 x, __m256 n, float c) {
-    __m256 d = _mm256_sub_ps(x, _mm256_add_ps(_mm256_mul_ps(n, all(4.0f)), all(c)));
+    __m256 d = _mm256_sub_ps(x, _mm256_add_ps(_mm256_mul_ps(n, all_lanes(4.0f)), all_lanes(c)));
     return _mm256_mul_ps(d, d);
 }
 
 /* To the nearest level of each subset, 2a + p. */
 static inline void measure_eight(__m256 z, __m256 error[4]) {
-    __m256 m = magnitude(z), zero = _mm256_cmp_ps(m, all(1.5f), _CMP_LT_OQ);
-    error[0] = square_to(z, quarter(z, all(0.0f)), 0.0f);
-    error[1] = square_to(z, quarter(z, all(2.0f)), 2.0f);
-    error[2] = _mm256_blendv_ps(square_to(m, quarter(m, all(3.0f)), 3.0f), _mm256_mul_ps(m, m),
-                                zero);
-    error[3] = square_to(m, _mm256_max_ps(quarter(m, all(1.0f)), all(0.0f)), 1.0f);
+    __m256 m = magnitude_of(z), zero = _mm256_cmp_ps(m, all_lanes(1.5f), _CMP_LT_OQ);
+    error[0] = square_to(z, nearest_quarter(z, all_lanes(0.0f)), 0.0f);
+    error[1] = square_to(z, nearest_quarter(z, all_lanes(2.0f)), 2.0f);
+    error[2] = _mm256_blendv_ps(square_to(m, nearest_quarter(m, all_lanes(3.0f)), 3.0f),
+                                _mm256_mul_ps(m, m), zero);
+    error[3] = square_to(m, _mm256_max_ps(nearest_quarter(m, all_lanes(1.0f)), all_lanes(0.0f)),
+                         1.0f);
 }
 
 /* One state's new cost, from states s and s + 1; decision: the second was better. */
@@ -72,29 +73,29 @@ static inline __m256i best_of(const __m256 cost[8]) {
 }
 
 /* x where −1, else y. */
-static inline __m256i either(__m256i where, __m256i x, __m256i y) {
+static inline __m256i select_lanes(__m256i where, __m256i x, __m256i y) {
     return _mm256_blendv_epi8(y, x, where);
 }
 
 /* 2k + a of the nearest level in the subsets a, p, which are −1 or 0. */
 static inline __m256i level_eight(__m256 z, __m256i a, __m256i p) {
     const __m256i zero = _mm256_setzero_si256(), one = _mm256_set1_epi32(1);
-    __m256 m = magnitude(z), x = _mm256_blendv_ps(z, m, _mm256_castsi256_ps(a));
+    __m256 m = magnitude_of(z), x = _mm256_blendv_ps(z, m, _mm256_castsi256_ps(a));
     /* the offset is 0, 2 for a = 0 and 3, 1 for a = 1 */
     __m256i offset = _mm256_andnot_si256(p, _mm256_and_si256(a, _mm256_set1_epi32(3)));
-    __m256i odd = either(a, one, _mm256_set1_epi32(2));
+    __m256i odd = select_lanes(a, one, _mm256_set1_epi32(2));
     offset = _mm256_or_si256(offset, _mm256_and_si256(p, odd));
-    __m256i n = _mm256_cvtps_epi32(quarter(x, _mm256_cvtepi32_ps(offset)));
+    __m256i n = _mm256_cvtps_epi32(nearest_quarter(x, _mm256_cvtepi32_ps(offset)));
     /* with a: k = 2n + 1 of n at least 0, or 2n + 2 of n at least −1 */
     __m256i least = _mm256_andnot_si256(p, _mm256_set1_epi32(-1));
-    n = either(a, _mm256_max_epi32(n, least), n);
+    n = select_lanes(a, _mm256_max_epi32(n, least), n);
     __m256i k = _mm256_sub_epi32(_mm256_add_epi32(n, n), p);
     __m256i even = _mm256_andnot_si256(p, a);
     k = _mm256_sub_epi32(k, _mm256_add_epi32(even, even));
-    __m256i small = _mm256_castps_si256(_mm256_cmp_ps(m, all(1.5f), _CMP_LT_OQ));
+    __m256i small = _mm256_castps_si256(_mm256_cmp_ps(m, all_lanes(1.5f), _CMP_LT_OQ));
     k = _mm256_andnot_si256(_mm256_and_si256(even, small), k);
     __m256i negative = _mm256_and_si256(a, _mm256_srai_epi32(_mm256_castps_si256(z), 31));
-    k = either(negative, _mm256_sub_epi32(zero, k), k);
+    k = select_lanes(negative, _mm256_sub_epi32(zero, k), k);
     return _mm256_sub_epi32(_mm256_add_epi32(k, k), a);
 }
 
@@ -126,7 +127,7 @@ void sky__trellis_encode_avx2(const float *z, uint32_t rows, size_t pitch, uint3
     for (uint32_t group = 0; group < stride; group += LANES) {
         __m256 cost[8], error[4];
         for (uint32_t s = 0; s < 8; s++)
-            cost[s] = all(s ? 1e30f : 0.0f);
+            cost[s] = all_lanes(s ? 1e30f : 0.0f);
         for (uint32_t t = 0; t < rows; t++) {
             measure_eight(_mm256_loadu_ps(z + t * pitch + group), error);
             step_eight(cost, error, decisions + (size_t)t * LANES);

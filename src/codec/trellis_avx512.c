@@ -9,31 +9,32 @@
 
 #define N SKY_LANE_GROUP
 
-static inline __m512 all(float x) {
+static inline __m512 all_lanes(float x) {
     return _mm512_set1_ps(x);
 }
 
 /* (x − offset) / 4 to nearest, ties to even. */
-static inline __m512 quarter(__m512 x, __m512 offset) {
-    const __m512 magic = all(12582912.0f);
-    __m512 y = _mm512_mul_ps(_mm512_sub_ps(x, offset), all(0.25f));
+static inline __m512 nearest_quarter(__m512 x, __m512 offset) {
+    const __m512 magic = all_lanes(12582912.0f);
+    __m512 y = _mm512_mul_ps(_mm512_sub_ps(x, offset), all_lanes(0.25f));
     return _mm512_sub_ps(_mm512_add_ps(y, magic), magic);
 }
 
 /* Squared distance to 4n + c. */
 static inline __m512 square_to(__m512 x, __m512 n, float c) {
-    __m512 d = _mm512_sub_ps(x, _mm512_fmadd_ps(n, all(4.0f), all(c)));
+    __m512 d = _mm512_sub_ps(x, _mm512_fmadd_ps(n, all_lanes(4.0f), all_lanes(c)));
     return _mm512_mul_ps(d, d);
 }
 
 /* To the nearest level of each subset, 2a + p. */
-static inline void measure(__m512 z, __m512 error[4]) {
-    __m512 m = _mm512_abs_ps(z), odd = quarter(m, all(1.0f));
-    error[0] = square_to(z, quarter(z, all(0.0f)), 0.0f);
-    error[1] = square_to(z, quarter(z, all(2.0f)), 2.0f);
-    __mmask16 zero = _mm512_cmp_ps_mask(m, all(1.5f), _CMP_LT_OQ);
-    error[2] = _mm512_mask_mul_ps(square_to(m, quarter(m, all(3.0f)), 3.0f), zero, m, m);
-    error[3] = square_to(m, _mm512_max_ps(odd, all(0.0f)), 1.0f);
+static inline void measure_errors(__m512 z, __m512 error[4]) {
+    __m512 m = _mm512_abs_ps(z), odd = nearest_quarter(m, all_lanes(1.0f));
+    error[0] = square_to(z, nearest_quarter(z, all_lanes(0.0f)), 0.0f);
+    error[1] = square_to(z, nearest_quarter(z, all_lanes(2.0f)), 2.0f);
+    __mmask16 zero = _mm512_cmp_ps_mask(m, all_lanes(1.5f), _CMP_LT_OQ);
+    error[2] = _mm512_mask_mul_ps(square_to(m, nearest_quarter(m, all_lanes(3.0f)), 3.0f), zero, m,
+                                  m);
+    error[3] = square_to(m, _mm512_max_ps(odd, all_lanes(0.0f)), 1.0f);
 }
 
 /* One state's new cost, from states s and s + 1; decision: the second was better. */
@@ -66,16 +67,16 @@ static inline __m512i best_of(const __m512 cost[8]) {
 /* 2k + a of the nearest level in the subsets a, p. */
 static inline __m512i level_of(__m512 z, __mmask16 a, __mmask16 p) {
     __m512 m = _mm512_abs_ps(z), x = _mm512_mask_mov_ps(z, a, m);
-    __m512 offset = _mm512_maskz_mov_ps(a | p, all(2.0f)); /* 0, 2 │ 3, 1 */
-    offset = _mm512_mask_add_ps(offset, a & ~p, offset, all(1.0f));
-    offset = _mm512_mask_sub_ps(offset, a & p, offset, all(1.0f));
-    __m512 n = quarter(x, offset);
-    n = _mm512_mask_max_ps(n, a, n, _mm512_maskz_mov_ps(~p, all(-1.0f)));
+    __m512 offset = _mm512_maskz_mov_ps(a | p, all_lanes(2.0f)); /* 0, 2 │ 3, 1 */
+    offset = _mm512_mask_add_ps(offset, a & ~p, offset, all_lanes(1.0f));
+    offset = _mm512_mask_sub_ps(offset, a & p, offset, all_lanes(1.0f));
+    __m512 n = nearest_quarter(x, offset);
+    n = _mm512_mask_max_ps(n, a, n, _mm512_maskz_mov_ps(~p, all_lanes(-1.0f)));
     __m512i k = _mm512_cvtps_epi32(n);
     k = _mm512_add_epi32(k, k);
     k = _mm512_mask_add_epi32(k, p, k, _mm512_set1_epi32(1));
     k = _mm512_mask_add_epi32(k, a & ~p, k, _mm512_set1_epi32(2));
-    __mmask16 zero = a & ~p & _mm512_cmp_ps_mask(m, all(1.5f), _CMP_LT_OQ);
+    __mmask16 zero = a & ~p & _mm512_cmp_ps_mask(m, all_lanes(1.5f), _CMP_LT_OQ);
     k = _mm512_mask_mov_epi32(k, zero, _mm512_setzero_si512());
     __mmask16 negative = a & _mm512_movepi32_mask(_mm512_castps_si512(z));
     k = _mm512_mask_sub_epi32(k, negative, _mm512_setzero_si512(), k);
@@ -108,9 +109,9 @@ void sky__trellis_encode_avx512(const float *z, uint32_t rows, size_t pitch, uin
     for (uint32_t group = 0; group < stride; group += N) {
         __m512 cost[8], error[4];
         for (uint32_t s = 0; s < 8; s++)
-            cost[s] = all(s ? 1e30f : 0.0f);
+            cost[s] = all_lanes(s ? 1e30f : 0.0f);
         for (uint32_t t = 0; t < rows; t++) {
-            measure(_mm512_loadu_ps(z + t * pitch + group), error);
+            measure_errors(_mm512_loadu_ps(z + t * pitch + group), error);
             step_costs(cost, error, masks + (size_t)t * 8);
         }
         trace_back(z + group, rows, pitch, masks, best_of(cost), packed + group);
