@@ -9,7 +9,7 @@ static const struct {
 
 static const cli_verb *const rows[] = {&cli_verb_sim, &cli_verb_eval, &cli_verb_bench, NULL};
 
-static int run(cli *c, char **argv) {
+static int run_verb(cli *c, char **argv) {
     (void)argv;
     size_t i = 0;
     while (verbs[i].verb != c->verb)
@@ -19,5 +19,5 @@ static int run(cli *c, char **argv) {
 
 int main(int argc, char **argv) {
     (void)sky_skies_register();
-    return cli_program(argc, argv, rows, run);
+    return cli_program(argc, argv, rows, run_verb);
 }

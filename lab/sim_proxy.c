@@ -76,7 +76,7 @@ static sky_address satellite_at(const sky_address *base, uint32_t number) {
 
 /* ---- what the way does ---- */
 
-static bool chance(proxy *p, double probability) {
+static bool sim_proxy_chance(proxy *p, double probability) {
     return probability > 0 && sky_prng_unit(&p->prng) < probability;
 }
 
@@ -90,7 +90,7 @@ static sky_time way_ns(const proxy *p, uint32_t number) {
     return sky_frame_ground_ns(&p->frame, sky_frame_satellite(&p->frame, number), turns);
 }
 
-static void hold(proxy *p, const held *what, const uint8_t *data, sky_time at) {
+static void sim_proxy_hold(proxy *p, const held *what, const uint8_t *data, sky_time at) {
     uint32_t i = p->held_free;
     if (i != NONE) {
         p->held_free = p->held[i].next;
@@ -106,14 +106,14 @@ static void hold(proxy *p, const held *what, const uint8_t *data, sky_time at) {
     h->ground = what->ground;
     h->up = what->up;
     memcpy(h->data, data, what->bytes);
-    if (what->bytes > 0 && chance(p, p->scenario.faults.corrupt)) {
+    if (what->bytes > 0 && sim_proxy_chance(p, p->scenario.faults.corrupt)) {
         h->data[sky_prng_below(&p->prng, what->bytes)] ^= 1;
         p->stat.corrupted++;
     }
     sky_schedule_set(&p->schedule, i, at);
 }
 
-static void take(proxy *p, const held *what, const uint8_t *data) {
+static void sim_proxy_take(proxy *p, const held *what, const uint8_t *data) {
     const sky_scenario *c = &p->scenario;
     sky_time way = way_ns(p, what->satellite), now = sky_now();
     if (what->bytes == 0) /* no station's */
@@ -121,18 +121,18 @@ static void take(proxy *p, const held *what, const uint8_t *data) {
     p->stat.out_of_sight += way == SKY_TIME_NEVER;
     if (way == SKY_TIME_NEVER)
         return;
-    if (chance(p, c->links.ground_loss > 0 ? c->links.ground_loss : c->links.loss)) {
+    if (sim_proxy_chance(p, c->links.ground_loss > 0 ? c->links.ground_loss : c->links.loss)) {
         p->stat.lost++;
         return;
     }
-    bool twice = chance(p, c->faults.duplicate);
+    bool twice = sim_proxy_chance(p, c->faults.duplicate);
     p->stat.duplicated += twice;
     for (int copies = twice ? 2 : 1; copies > 0; copies--) {
         sky_time late = (sky_time)sky_prng_below(&p->prng, (uint64_t)c->links.jitter_ns + 1);
-        bool reordered = chance(p, c->faults.reorder);
+        bool reordered = sim_proxy_chance(p, c->faults.reorder);
         p->stat.reordered += reordered;
         late += reordered ? way + REORDER_EXTRA_NS : 0;
-        hold(p, what, data, now + way + late);
+        sim_proxy_hold(p, what, data, now + way + late);
     }
 }
 
@@ -175,7 +175,7 @@ static void receive_up(proxy *p, uint32_t number) {
             what.bytes = (uint32_t)bytes;
             what.ground = ground_of(p, from);
             if (what.ground < GROUNDS_MAX)
-                take(p, &what, data);
+                sim_proxy_take(p, &what, data);
             else
                 p->stat.overflow++;
         }
@@ -195,7 +195,7 @@ static void receive_down(proxy *p, uint32_t place) {
                 .satellite = number, .ground = place, .bytes = (uint32_t)bytes, .up = false};
             sky_address there = satellite_at(&p->satellite_base, number);
             if (number < p->frame.satellite_count && sky_address_equal(from, &there))
-                take(p, &what, data);
+                sim_proxy_take(p, &what, data);
             else
                 p->stat.strangers++;
         }
@@ -226,7 +226,7 @@ static void send_due(proxy *p) {
 
 static volatile sig_atomic_t ended;
 
-static void end(int number) {
+static void sim_proxy_end(int number) {
     (void)number;
     ended = 1;
 }
@@ -245,7 +245,7 @@ static void wait_for(const proxy *p, struct pollfd *fds, const sigset_t *awake) 
             fds[i].revents = 0;
 }
 
-static sky_status relay(proxy *p) {
+static sky_status sim_proxy_relay(proxy *p) {
     uint32_t count = p->frame.satellite_count;
     struct pollfd *fds = calloc(count + GROUNDS_MAX, sizeof *fds);
     sigset_t blocked, awake;
@@ -257,7 +257,7 @@ static sky_status relay(proxy *p) {
     sigaddset(&blocked, SIGINT);
     sigaddset(&blocked, SIGTERM);
     sigprocmask(SIG_BLOCK, &blocked, &awake);
-    const struct sigaction action = {.sa_handler = end};
+    const struct sigaction action = {.sa_handler = sim_proxy_end};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     while (!ended) {
@@ -326,7 +326,7 @@ static void close_proxy(proxy *p) {
     free(p->held);
 }
 
-static int report(cli *c, const proxy_stat *s) {
+static int sim_proxy_report(cli *c, const proxy_stat *s) {
     if (c->json)
         return cli_json_print(
             c, json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "up", (json_int_t)s->up,
@@ -356,9 +356,9 @@ int sim_proxy(cli *c) {
     if (status == SKY_OK) {
         fprintf(stderr, "%s: a ground whose udp.base is %s is as far away as the orbits say\n",
                 c->arguments[0], cli_text(c, "proxy"));
-        status = relay(p);
+        status = sim_proxy_relay(p);
     }
-    int code = status == SKY_OK ? report(c, &p->stat) : cli_refused(c, status, &error);
+    int code = status == SKY_OK ? sim_proxy_report(c, &p->stat) : cli_refused(c, status, &error);
     close_proxy(p);
     free(p);
     return code;

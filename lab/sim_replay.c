@@ -144,7 +144,7 @@ static void rows_table(const row *rows, size_t count, double none_s) {
     cli_table_print(&t, stdout);
 }
 
-static int tell(cli *c, const row *rows, size_t count) {
+static int sim_replay_tell(cli *c, const row *rows, size_t count) {
     double none_s = rows[0].result.computed_s;
     if (!c->json) {
         rows_table(rows, count, none_s);
@@ -158,7 +158,8 @@ static int tell(cli *c, const row *rows, size_t count) {
 
 /* ---- running ---- */
 
-static int play(cli *c, const trace *t, uint32_t memory_blocks, const char *scenario, row *out) {
+static int sim_replay_play(cli *c, const trace *t, uint32_t memory_blocks, const char *scenario,
+                           row *out) {
     sky_replay_options options = {.scenario_path = scenario,
                                   .block_tokens = (uint32_t)cli_count(c, "replay-tokens"),
                                   .block_end = t->block_end,
@@ -180,18 +181,18 @@ int sim_replay(cli *c) {
     size_t count = 0;
     int code = trace_read(c, cli_text(c, "replay"), &t);
     if (code == CLI_OK)
-        code = play(c, &t, 0, NULL, &rows[count++]);
+        code = sim_replay_play(c, &t, 0, NULL, &rows[count++]);
     snprintf(rows[1].name, sizeof rows[1].name, "memory, %u blocks", memory);
     if (code == CLI_OK)
-        code = play(c, &t, memory, NULL, &rows[count++]);
+        code = sim_replay_play(c, &t, memory, NULL, &rows[count++]);
     snprintf(rows[2].name, sizeof rows[2].name, "memory and sky");
     if (code == CLI_OK && scenario)
-        code = play(c, &t, memory, scenario, &rows[count++]);
+        code = sim_replay_play(c, &t, memory, scenario, &rows[count++]);
     snprintf(rows[count].name, sizeof rows[count].name, "memory without end");
     if (code == CLI_OK)
-        code = play(c, &t, t.block_end, NULL, &rows[count++]);
+        code = sim_replay_play(c, &t, t.block_end, NULL, &rows[count++]);
     if (code == CLI_OK)
-        code = tell(c, rows, count);
+        code = sim_replay_tell(c, rows, count);
     trace_free(&t);
     return code;
 }

@@ -34,7 +34,7 @@ int sim_shrink(cli *c, char *text, size_t text_max, const sky_sim_options *optio
     return CLI_OK;
 }
 
-static void add(swarm_sum *sum, const sky_sim_result *r) {
+static void sim_swarm_add(swarm_sum *sum, const sky_sim_result *r) {
     sum->runs++;
     sum->events += r->events;
     sum->gets += r->gets;
@@ -58,7 +58,7 @@ static int one_seed(cli *c, uint64_t seed, double hours, swarm_sum *sum) {
         fputs(text, stderr);
         return code;
     }
-    add(sum, &result);
+    sim_swarm_add(sum, &result);
     const char *failed = sim_failed(&result);
     if (!failed)
         return CLI_OK;
@@ -67,7 +67,7 @@ static int one_seed(cli *c, uint64_t seed, double hours, swarm_sum *sum) {
     return cli_flag(c, "shrink") ? sim_shrink(c, text, sizeof text, &options) : CLI_OK;
 }
 
-static int tell(cli *c, const swarm_sum *sum, double wall_s) {
+static int sim_swarm_tell(cli *c, const swarm_sum *sum, double wall_s) {
     char count[CLI_COUNT_TEXT_BYTES];
     if (c->json)
         return cli_json_print(c,
@@ -100,7 +100,7 @@ int sim_swarm(cli *c) {
     }
     cli_progress(NULL);
     if (code == CLI_OK)
-        code = tell(c, &sum, (double)(sky_now() - began) / 1e9);
+        code = sim_swarm_tell(c, &sum, (double)(sky_now() - began) / 1e9);
     if (code == CLI_OK && json_array_size(sum.failed) > 0) {
         long long first = json_integer_value(json_array_get(sum.failed, 0));
         code = cli_failed(c,

@@ -158,6 +158,8 @@ int cli_only(cli *c, const char *what, const char *names);
 /* A usage error that names two of them when more than one of these options, parted by blanks, was
  * given on the command line. */
 int cli_one_of(cli *c, const char *names);
+/* Whether a list, its words parted by one character, has a word. */
+bool cli_has_word(const char *words, char parted_by, const char *word);
 uint64_t cli_count(cli *c, const char *name);
 double cli_number(cli *c, const char *name);
 
@@ -290,6 +292,10 @@ const char *cli_store_tier(const cli_store *store, uint8_t tier);
 bool cli_store_is(const cli_store *store, size_t tier, uint32_t traits);
 /* Satellites that are processes of their own. */
 #define CLI_REAL_SKY (SKY_TIER_SKY | SKY_TIER_REMOTE)
+/* What a tier counts. */
+static inline uint64_t cli_store_metric(const cli_store *store, size_t tier, sky_metric_id metric) {
+    return sky_cache_metric(store->cache, tier, metric);
+}
 /* Whether what the tier holds is still there after this process. */
 bool cli_store_lasts(const cli_store *store, size_t tier);
 /* Run one item and return its status. */

@@ -36,7 +36,7 @@ typedef struct {
     bool same_best;
 } moved;
 
-static moved compare(const eval_text *t, uint32_t i, const float *now) {
+static moved compare_logits(const eval_text *t, uint32_t i, const float *now) {
     size_t v = t->vocabulary, best = 0;
     const float *then = t->logits + i * v;
     for (size_t j = 1; j < v; j++)
@@ -58,7 +58,7 @@ static moved compare(const eval_text *t, uint32_t i, const float *now) {
     };
 }
 
-static int ascending(const void *a, const void *b) {
+static int by_size(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
@@ -75,7 +75,7 @@ int eval_measure(const cli *c, eval_model *m, const eval_text *t, eval_score *ou
             free(klds);
             return cli_failed(c, "%s: the model does not go on", t->name);
         }
-        moved m1 = compare(t, i, logits);
+        moved m1 = compare_logits(t, i, logits);
         score.right += eval_choice(t, logits) == t->tokens[t->prefix + i + 1];
         klds[i] = m1.kld;
         score.kld_mean += m1.kld / n;
@@ -83,7 +83,7 @@ int eval_measure(const cli *c, eval_model *m, const eval_text *t, eval_score *ou
         nll += m1.nll / n;
         squares += m1.dp * m1.dp / n;
     }
-    qsort(klds, t->next, sizeof *klds, ascending);
+    qsort(klds, t->next, sizeof *klds, by_size);
     score.kld_p999 = klds[(size_t)(0.999 * (n - 1) + 0.5)];
     score.ppl_ratio = exp(nll - t->nll);
     score.rms_dp = sqrt(squares);

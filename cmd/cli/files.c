@@ -229,7 +229,7 @@ static pthread_mutex_t scratch_mutex = PTHREAD_MUTEX_INITIALIZER;
 static sem_t signalled;
 static volatile sig_atomic_t signal_number;
 
-static void wake(int number) {
+static void wake_sleeper(int number) {
     int failure = errno;
     signal_number = number;
     sem_post(&signalled);
@@ -257,7 +257,7 @@ static void watch_signals(void) {
     pthread_detach(thread);
     const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        struct sigaction action = {.sa_handler = wake, .sa_flags = SA_RESTART}, old;
+        struct sigaction action = {.sa_handler = wake_sleeper, .sa_flags = SA_RESTART}, old;
         sigemptyset(&action.sa_mask);
         if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
             sigaction(numbers[i], &action, NULL);

@@ -94,7 +94,7 @@ cli_rate cli_rate_read(const uint8_t fingerprint[32], uint32_t threads) {
 }
 
 /* This one is the last, and the one before of the same CPU and threads is gone. */
-static void replace(json_t *list, const char *cpu, uint32_t threads, cli_rate rate) {
+static void replace_rate(json_t *list, const char *cpu, uint32_t threads, cli_rate rate) {
     for (size_t i = json_array_size(list); i-- > 0;)
         if (is_of(json_array_get(list, i), cpu, threads))
             json_array_remove(list, i);
@@ -128,7 +128,7 @@ void cli_rate_keep(const uint8_t fingerprint[32], uint32_t threads, cli_rate rat
     cli_rate kept = rate_in(list, cpu, threads);
     rate.alone_ns = rate.alone_ns ? rate.alone_ns : kept.alone_ns;
     rate.loading_ns = rate.loading_ns ? rate.loading_ns : kept.loading_ns;
-    replace(list, cpu, threads, rate);
+    replace_rate(list, cpu, threads, rate);
     write_list(path, list);
     json_decref(list);
 }

@@ -210,10 +210,10 @@ double cli_number(cli *c, const char *name) {
     return value_of(c, name)->number;
 }
 
-static bool has_word(const char *words, const char *word) {
+bool cli_has_word(const char *words, char parted_by, const char *word) {
     size_t bytes = strlen(word);
     for (const char *at = words; (at = strstr(at, word)) != NULL; at += bytes)
-        if ((at == words || at[-1] == ' ') && (at[bytes] == ' ' || at[bytes] == '\0'))
+        if ((at == words || at[-1] == parted_by) && (at[bytes] == parted_by || at[bytes] == '\0'))
             return true;
     return false;
 }
@@ -242,7 +242,7 @@ int cli_one_of(cli *c, const char *names) {
 
 int cli_only(cli *c, const char *what, const char *names) {
     for (const cli_option *o = c->verb->options; o && o->name; o++)
-        if (value_of(c, o->name)->origin == CLI_FROM_FLAG && !has_word(names, o->name))
+        if (value_of(c, o->name)->origin == CLI_FROM_FLAG && !cli_has_word(names, ' ', o->name))
             return cli_usage(c, "%s has no use for --%s", what, o->name);
     return CLI_OK;
 }

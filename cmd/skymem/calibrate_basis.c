@@ -47,8 +47,8 @@ static void pair_channels(const sky_llama_layer *layer, sky_kv kv, uint32_t dim,
 
 /* Covariance of one head; without `full`, of each pair's channels only.
  * Shape: out [dim, dim] */
-static void covariance(const calibrate_stream *s, const sky_llama_layer *layer, uint32_t head,
-                       const float *values, size_t rows, bool full, double *out) {
+static void add_covariance(const calibrate_stream *s, const sky_llama_layer *layer, uint32_t head,
+                           const float *values, size_t rows, bool full, double *out) {
     size_t n = s->dim, width = calibrate_width(s);
     double centred[SKY_HEAD_DIM_MAX];
     memset(out, 0, n * n * sizeof *out);
@@ -112,7 +112,7 @@ static void scale_to_one(double *w, size_t n) {
 }
 
 /* How much errors of each head weigh. Shape: [head, dim, dim] */
-static int weights(const cli *c, const calibration *k, const calibrate_stream *s, double **out) {
+static int weigh_rows(const cli *c, const calibration *k, const calibrate_stream *s, double **out) {
     size_t n = s->dim, square = n * n;
     double *w = malloc(s->heads * square * sizeof *w);
     if (!w)
@@ -183,7 +183,7 @@ static int head_basis(const cli *c, const calibration *k, calibrate_stream *s, u
     double *cov = malloc(square * sizeof *cov);
     if (!cov)
         return cli_failed(c, "out of memory");
-    covariance(s, &k->layers[s->layer], head, values, rows, s->klt_f != NULL, cov);
+    add_covariance(s, &k->layers[s->layer], head, values, rows, s->klt_f != NULL, cov);
     double spread = 0;
     if (s->pairs)
         spread = head_pairs(k, s, head, cov, w + head * square);
@@ -202,7 +202,7 @@ static int stream_basis(const cli *c, const calibration *k, calibrate_stream *s)
     double *w = NULL;
     int code = calibrate_rows(c, k, s, &values, &rows);
     if (code == CLI_OK)
-        code = weights(c, k, s, &w);
+        code = weigh_rows(c, k, s, &w);
     s->mean = malloc(width * sizeof *s->mean);
     if (s->kv == SKY_KV_K)
         s->pairs = calloc(s->heads * (s->dim / 2) * 4, sizeof *s->pairs);

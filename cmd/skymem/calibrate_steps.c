@@ -231,7 +231,7 @@ static int measure_alone(const cli *c, calibration *k, sky_basis basis, measured
 }
 
 /* relative[] becomes what `exponent` of the measure asks for, its geometric mean one. */
-static void normalise(calibration *k, sky_basis basis) {
+static void normalise_steps(calibration *k, sky_basis basis) {
     double sum = 0;
     for (size_t i = 0; i < k->stream_count; i++)
         sum += log(k->streams[i].relative[basis]) / (double)k->stream_count;
@@ -245,7 +245,7 @@ static void first_round(calibration *k, sky_basis basis, const measured *m) {
         double c = fmax(m[i].harm, 1e-12) / (*relative * *relative);
         *relative = pow(c, -0.375);
     }
-    normalise(k, basis);
+    normalise_steps(k, basis);
 }
 
 static void second_round(calibration *k, sky_basis basis, const measured *m) {
@@ -253,7 +253,7 @@ static void second_round(calibration *k, sky_basis basis, const measured *m) {
         double c = fmax(m[i].harm, 1e-12) / fmin(fmax(m[i].slope, 0.3), 1);
         k->streams[i].relative[basis] *= pow(c, -0.35);
     }
-    normalise(k, basis);
+    normalise_steps(k, basis);
 }
 
 /* ---- common steps ---- */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static int corrupt(const codec_job *j, size_t at, sky_status status) {
+static int block_corrupt(const codec_job *j, size_t at, sky_status status) {
     return cli_failed(
         j->c, "%s: %s at byte %zu", j->c->arguments[1],
         status == SKY_E_UNSUPPORTED ? "a .skv of a later version" : "damaged or no .skv", at);
@@ -12,13 +12,13 @@ static int corrupt(const codec_job *j, size_t at, sky_status status) {
 int codec_each(const codec_job *j, const cli_blob *file, codec_visit visitor, void *context) {
     size_t at = 0, header;
     uint64_t tokens = 0;
-    int code = file->bytes ? CLI_OK : corrupt(j, 0, SKY_E_CORRUPT);
+    int code = file->bytes ? CLI_OK : block_corrupt(j, 0, SKY_E_CORRUPT);
     while (code == CLI_OK && at < file->bytes) {
         sky_skv skv;
         const uint8_t *data = (const uint8_t *)file->data + at;
         sky_status status = sky_skv_open_header(data, file->bytes - at, 0, &skv, &header);
         if (status != SKY_OK || skv.bytes > file->bytes - at)
-            return corrupt(j, at, status);
+            return block_corrupt(j, at, status);
         code = visitor(j, &skv, tokens, context);
         tokens += skv.token_count;
         at += (size_t)skv.bytes;

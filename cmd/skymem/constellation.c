@@ -126,8 +126,8 @@ static bool daemon_path(char *out, size_t bytes) {
 
 /* In the child: it outlives the terminal, and is remembered before it is anything. The lock goes
  * with exec, so that nobody reads the file before the line is there. */
-static _Noreturn void become(const constellation *x, sky_satellite s, char *const argv[],
-                             int output) {
+static _Noreturn void become_satellite(const constellation *x, sky_satellite s, char *const argv[],
+                                       int output) {
     sigset_t none;
     unsigned long long start = 0;
     unsigned long ticks;
@@ -160,7 +160,7 @@ int constellation_start(const cli *c, constellation *x, sky_satellite s) {
     char *argv[] = {program, "--satellite", which, "--scenario", x->scenario, NULL};
     *p = (constellation_process){.satellite = s, .fresh = true, .ready = ends[0], .pid = fork()};
     if (p->pid == 0)
-        become(x, s, argv, ends[1]);
+        become_satellite(x, s, argv, ends[1]);
     close(ends[1]);
     unsigned long ticks;
     p->running = p->pid > 0 && process_stat(p->pid, &p->start, &ticks);

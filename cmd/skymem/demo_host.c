@@ -16,7 +16,7 @@
 #define READY_MS 10000
 
 /* In the child. A parent that ended meanwhile can send no signal any more. */
-static _Noreturn void become(const char *const argv[], int output, pid_t parent) {
+static _Noreturn void become_process(const char *const argv[], int output, pid_t parent) {
     int nowhere = output < 0 ? open("/dev/null", O_WRONLY) : output;
     if (dup2(nowhere, STDOUT_FILENO) >= 0 && (output >= 0 || dup2(nowhere, STDERR_FILENO) >= 0) &&
         prctl(PR_SET_PDEATHSIG, SIGTERM) == 0 && getppid() == parent)
@@ -27,7 +27,7 @@ static _Noreturn void become(const char *const argv[], int output, pid_t parent)
 pid_t demo_process_start(const char *const argv[], int output) {
     pid_t parent = getpid(), process = fork();
     if (process == 0)
-        become(argv, output, parent);
+        become_process(argv, output, parent);
     return process;
 }
 

@@ -148,7 +148,7 @@ static int predict_rest(demo *d, uint32_t *prompt, demo_answer *a) {
 }
 
 /* Answer one prompt, with what `sequence` finds (NULL: cold). */
-static int answer(demo *d, sky_sequence *sequence, uint32_t *prompt, demo_answer *a) {
+static int answer_prompt(demo *d, sky_sequence *sequence, uint32_t *prompt, demo_answer *a) {
     sky_lookup lookup = {0};
     sky_time start = sky_now();
     if (sequence) {
@@ -173,7 +173,7 @@ static int answer(demo *d, sky_sequence *sequence, uint32_t *prompt, demo_answer
 }
 
 /* llama.cpp's own restore of the shared tokens, and the same question behind them. */
-static int bare(demo *d, const uint32_t *prompt, double *ms) {
+static int measure_bare(demo *d, const uint32_t *prompt, double *ms) {
     sky_time start = sky_now();
     sky_status status = sky_llama_state_restore(d->model.llama, d->bare, d->bare_bytes,
                                                 DEMO_SHARED);
@@ -191,7 +191,7 @@ int demo_cold(demo *d) {
     for (size_t i = 0; i < DEMO_PROMPTS; i++) {
         cli_progress("cold: prompt %zu of %d, computing %u tokens", i + 1, DEMO_PROMPTS,
                      DEMO_PROMPT);
-        int code = answer(d, NULL, d->prompts[i], &d->cold[i]);
+        int code = answer_prompt(d, NULL, d->prompts[i], &d->cold[i]);
         if (code != CLI_OK)
             return code;
         if (i < CLI_DEMO_QUESTIONS)
@@ -251,7 +251,7 @@ static int copy_block(const demo *d, const cli_store *to, const sky_key *key,
                                          sky_status_text(status));
 }
 
-static int fill(const demo *d, const cli_store *to) {
+static int fill_store(const demo *d, const cli_store *to) {
     sky_namespace ns;
     sky_key keys[DEMO_SHARED];
     sky_manager_namespace(d->manager, &ns);
@@ -282,9 +282,9 @@ int demo_warm(demo *d, const char *source, sky_sequence *sequence, size_t first_
     for (size_t i = 0; i < rounds * prompt_count; i++) {
         size_t prompt = first_prompt + i % prompt_count;
         cli_progress("%s: answer %zu of %zu", source, i + 1, rounds * prompt_count);
-        int code = bare(d, d->prompts[prompt], &bares[samples]);
+        int code = measure_bare(d, d->prompts[prompt], &bares[samples]);
         if (code == CLI_OK)
-            code = answer(d, sequence, d->prompts[prompt], &d->warm);
+            code = answer_prompt(d, sequence, d->prompts[prompt], &d->warm);
         if (code != CLI_OK)
             return code;
         const demo_answer *cold = &d->cold[prompt];
@@ -336,7 +336,7 @@ static int one_tier(demo *d, const demo_tier *t) {
         code = cli_model_manager(d->c, &d->model, store.cache, d->block_tokens, &manager,
                                  &sequence);
     if (code == CLI_OK)
-        code = fill(d, &store);
+        code = fill_store(d, &store);
     if (code == CLI_OK && t->before)
         code = t->before(d, &store, source);
     uint64_t moved_before = store.cache ? moved_bytes(&store) : 0;
@@ -423,7 +423,7 @@ int demo_sky(demo *d, const char *scenario, const char *time_scale, const char *
 /* The machine may be busier now than when the cold rows were measured. */
 static int compute_alone(demo *d) {
     cli_progress("sky-slow: computing alone");
-    int code = answer(d, NULL, d->prompts[0], &d->warm);
+    int code = answer_prompt(d, NULL, d->prompts[0], &d->warm);
     if (code == CLI_OK && d->warm.ttft_ms > d->compute_alone_ms)
         d->compute_alone_ms = d->warm.ttft_ms;
     return code;
@@ -443,7 +443,7 @@ static int load_alone(demo *d, const cli_store *store, const char *source) {
         status = sky_sequence_open(manager, d->model.engine, &sequence);
     cli_progress("%s: loading alone", source);
     if (status == SKY_OK)
-        code = answer(d, sequence, d->prompts[0], &d->warm);
+        code = answer_prompt(d, sequence, d->prompts[0], &d->warm);
     d->load_alone_ms = d->warm.ttft_ms;
     sky_sequence_close(sequence);
     sky_manager_destroy(manager);

@@ -58,8 +58,9 @@ double demo_cold_spread(const demo *d) {
     return most / least;
 }
 
-static void warn(demo_warnings *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void warn(demo_warnings *w, const char *format, ...) {
+static void add_warning(demo_warnings *w, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static void add_warning(demo_warnings *w, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(w->texts[w->count++], sizeof w->texts[0], format, arguments);
@@ -70,7 +71,7 @@ void demo_warn(const demo *d, demo_warnings *w) {
     double spread = demo_cold_spread(d);
     w->count = 0;
     if (spread > SPREAD_MAX)
-        warn(
+        add_warning(
             w,
             "cold: the slowest question took %.2f times as long as the fastest; run the demo again "
             "on an idle machine before you compare speedups",
@@ -79,8 +80,8 @@ void demo_warn(const demo *d, demo_warnings *w) {
         const demo_row *row = &d->rows[i];
         double promised_ms = demo_promised_ms(d, row);
         if (row->ttft_ms > promised_ms)
-            warn(w, "%s: slower than promised, %.1f ms instead of at most %.1f ms", row->source,
-                 row->ttft_ms, promised_ms);
+            add_warning(w, "%s: slower than promised, %.1f ms instead of at most %.1f ms",
+                        row->source, row->ttft_ms, promised_ms);
     }
 }
 

@@ -81,7 +81,7 @@ static int find_order(const cli *c, const cli_model *m, const sky_layout *layout
                                          error.text[0] ? error.text : sky_status_text(status));
 }
 
-static sky_status fill(const cli_model *m, array *a) {
+static sky_status fill_array(const cli_model *m, array *a) {
     sky_state state = {calloc(2 * a->layers, sizeof(sky_tensor)), 2 * a->layers};
     sky_status status = state.tensors ? SKY_OK : SKY_E_NOMEM;
     for (uint32_t first = 0; first < a->tokens && status == SKY_OK; first += STEP_TOKENS) {
@@ -142,7 +142,7 @@ int cli_dump_kv(const cli *c, const cli_model *m, const sky_layout *layout, uint
     a.data = malloc(bytes ? bytes : 1);
     if (!a.data)
         return cli_failed(c, "--dump-kv: out of memory");
-    sky_status status = fill(m, &a);
+    sky_status status = fill_array(m, &a);
     if (status == SKY_OK)
         code = write_array(c, &layout->groups[0], &a, bytes, path);
     else

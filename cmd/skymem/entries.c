@@ -12,7 +12,8 @@ static double age_of(int64_t set_ms) {
     return age > 0 ? age : 0;
 }
 
-static bool wanted(const cli_entries *e, const sky_entry *entry, const void *text, size_t bytes) {
+static bool is_wanted(const cli_entries *e, const sky_entry *entry, const void *text,
+                      size_t bytes) {
     if (e->only && !sky_key_equal(&e->only->key, &entry->key))
         return false;
     return bytes >= e->prefix_bytes &&
@@ -28,13 +29,13 @@ static bool is_salted(const sky_entry *entry) {
            !sky_key_equal(&plain, &entry->key);
 }
 
-static bool add(void *context, const sky_entry *entry) {
+static bool add_entry(void *context, const sky_entry *entry) {
     cli_entries *e = context;
     char hex[2 * SKY_KEY_BYTES + 1];
     sky_key_hex(&entry->key, hex);
     const void *text = entry->name ? entry->name : hex;
     size_t bytes = entry->name ? entry->name_bytes : strlen(hex);
-    if (!wanted(e, entry, text, bytes))
+    if (!is_wanted(e, entry, text, bytes))
         return true;
     if (e->count == e->max) {
         size_t more = e->max ? 2 * e->max : 256;
@@ -75,7 +76,7 @@ static int by_key(const void *a, const void *b) {
 }
 
 int cli_entries_read(const cli *c, const cli_store *store, cli_entries *e) {
-    sky_status status = sky_list(store->cache, add, e);
+    sky_status status = sky_list(store->cache, add_entry, e);
     if (status != SKY_OK)
         return cli_failed(c, "the tiers cannot be listed: %s", sky_status_text(status));
     if (e->failed)

@@ -10,7 +10,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-static int digit(char c) {
+static int hex_digit(char c) {
     if (c >= '0' && c <= '9')
         return c - '0';
     c = (char)(c | 0x20);
@@ -22,7 +22,7 @@ static bool parse_hex(const char *text, cli_key *out) {
     if (digits % 2 || digits > 2 * SKY_NAME_BYTES_MAX)
         return false;
     for (size_t i = 0; i < digits; i += 2) {
-        int high = digit(text[i]), low = digit(text[i + 1]);
+        int high = hex_digit(text[i]), low = hex_digit(text[i + 1]);
         if (high < 0 || low < 0)
             return false;
         out->name[i / 2] = (uint8_t)(high << 4 | low);
@@ -146,7 +146,7 @@ static bool add_pinned(void *context, const sky_entry *entry) {
 }
 
 /* Why a tier has no room, and what to do. */
-static const char *fullness(const cli_store *store, size_t tier) {
+static const char *say_fullness(const cli_store *store, size_t tier) {
     bool memory = cli_store_is(store, tier, SKY_TIER_SYNCHRONOUS);
     uint64_t bytes_max = sky_cache_metric(store->cache, tier, SKY_METRIC_TIER_BYTES_MAX);
     pinned_sum pinned = {.tier = (uint8_t)tier};
@@ -176,15 +176,15 @@ static bool is_read_only(const sky_tier_stat *stat) {
 }
 
 /* What a tier means by a failure, and what to do. */
-static const char *meaning(const cli_store *store, size_t tier, const sky_tier_stat *stat,
-                           sky_status status) {
+static const char *say_meaning(const cli_store *store, size_t tier, const sky_tier_stat *stat,
+                               sky_status status) {
     bool sky = cli_store_is(store, tier, SKY_TIER_SKY);
     switch (status) {
     case SKY_MISS:
     case SKY_E_CORRUPT:
         return "what it stored came back damaged or not at all";
     case SKY_E_FULL:
-        return fullness(store, tier);
+        return say_fullness(store, tier);
     case SKY_E_DENIED:
         return is_read_only(stat)
                    ? "its file system is mounted read-only; name a folder elsewhere"
@@ -230,8 +230,8 @@ void cli_note_edited(const cli *c, const cli_store *store) {
 }
 
 /* Who of a real sky is silent, and why as far as can be told. */
-static void silence(const cli_store *store, size_t tier, const sky_tier_stat *stat, char *out,
-                    size_t out_bytes) {
+static void say_silence(const cli_store *store, size_t tier, const sky_tier_stat *stat, char *out,
+                        size_t out_bytes) {
     sky_sky_report r = {0};
     char path[sizeof stat->url], advice[CLI_WHY_BYTES / 2];
     char who[80] = "its satellites do not answer";
@@ -258,10 +258,10 @@ void cli_tier_says(const cli_store *store, size_t tier, sky_status status, char 
     sky_cache_stat(store->cache, tier, &stat);
     if (cli_store_is(store, tier, CLI_REAL_SKY) &&
         (status == SKY_E_IO || status == SKY_E_UNAVAILABLE))
-        silence(store, tier, &stat, out, out_bytes);
+        say_silence(store, tier, &stat, out, out_bytes);
     else
         snprintf(out, out_bytes, "%.*s: %s", shown_bytes(stat.url), stat.url,
-                 meaning(store, tier, &stat, status));
+                 say_meaning(store, tier, &stat, status));
 }
 
 /* The only tier beyond memory; SKY_TIER_NONE when there are more, or none. */

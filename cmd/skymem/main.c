@@ -21,10 +21,10 @@ static int run_lab(cli *c, char **argv) {
                          "all of SkyMemory, as make install does");
 }
 
-static int run(cli *c, char **argv) {
+static int run_verb(cli *c, char **argv) {
     return c->verb->run ? c->verb->run(c) : run_lab(c, argv);
 }
 
 int main(int argc, char **argv) {
-    return cli_program(argc, argv, cli_verbs, run);
+    return cli_program(argc, argv, cli_verbs, run_verb);
 }

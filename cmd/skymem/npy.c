@@ -78,7 +78,7 @@ static const char *read_head(npy_array *out, char head[HEAD_MAX], size_t *bytes_
     return NULL;
 }
 
-static const char *parse(npy_array *out) {
+static const char *parse_array(npy_array *out) {
     char head[HEAD_MAX];
     uint64_t shape[5];
     size_t bytes;
@@ -102,7 +102,7 @@ int npy_read(const cli *c, const char *path, npy_array *out) {
     int code = cli_blob_read(c, path, BYTES_MAX, &out->file);
     if (code != CLI_OK)
         return code;
-    const char *wrong = parse(out);
+    const char *wrong = parse_array(out);
     if (!wrong)
         return CLI_OK;
     cli_blob_free(&out->file);

@@ -40,7 +40,7 @@ typedef struct {
 } pass_list;
 
 /* Passes of one satellite, at the end of the list. */
-static bool collect(const watch *w, uint32_t number, pass_list *l) {
+static bool collect_passes(const watch *w, uint32_t number, pass_list *l) {
     size_t room = l->max - l->count;
     size_t found = sky_fleet_passes(w->fleet, number, &w->observer, w->from_ms, w->to_ms,
                                     l->passes + l->count, room);
@@ -51,7 +51,7 @@ static bool collect(const watch *w, uint32_t number, pass_list *l) {
             return false;
         l->passes = passes;
         l->max = more;
-        return collect(w, number, l);
+        return collect_passes(w, number, l);
     }
     l->count += found;
     return true;
@@ -91,7 +91,7 @@ int orbit_passes(cli *c) {
                      sky_fleet_count(w.fleet), cli_number(c, "hours"));
         for (uint32_t i = 0; ok && i < sky_fleet_count(w.fleet); i++) {
             cli_progress("passes: %u of %u satellites", i, sky_fleet_count(w.fleet));
-            ok = collect(&w, i, &l);
+            ok = collect_passes(&w, i, &l);
         }
         cli_progress(NULL);
         if (ok)

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-static bool real(const char *text, double *out) {
+static bool parse_real(const char *text, double *out) {
     char *end;
     *out = strtod(text, &end);
     return end != text && !*end && isfinite(*out);
@@ -15,7 +15,7 @@ static bool real(const char *text, double *out) {
 /* A number that may be negative. */
 static int real_option(cli *c, const char *option, double min, double max, double *out) {
     double value;
-    if (!real(cli_text(c, option), &value) || value < min || value > max)
+    if (!parse_real(cli_text(c, option), &value) || value < min || value > max)
         return cli_usage(c, "--%s %s: must be a number from %g to %g", option, cli_text(c, option),
                          min, max);
     *out = value;
@@ -28,7 +28,7 @@ static bool grid_given(cli *c) {
            cli_given(c, "inclination-deg") || cli_given(c, "raan-spread-deg");
 }
 
-static int grid(cli *c, sky_constellation *out) {
+static int read_grid(cli *c, sky_constellation *out) {
     if (!cli_given(c, "planes") || !cli_given(c, "slots") || !cli_given(c, "altitude-km") ||
         !cli_given(c, "inclination-deg"))
         return cli_usage(c, "--shell NAME, or --planes, --slots, --altitude-km and "
@@ -53,7 +53,7 @@ int orbit_shell(cli *c, sky_constellation *out) {
             return cli_usage(c, "no shell \"%s\": skymem orbit shells lists them", name);
         *out = shell->constellation;
     } else {
-        int code = grid(c, out);
+        int code = read_grid(c, out);
         if (code != CLI_OK)
             return code;
     }

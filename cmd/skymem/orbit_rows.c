@@ -98,7 +98,7 @@ static bool is_by(const char *name, const char *at) {
 }
 
 /* "max_elevation_deg" → "MAX ELEVATION, deg"; of a list a column for each axis: "R X, km". */
-static void heading(orbit_rows *r, const char *key, int axis) {
+static void print_heading(orbit_rows *r, const char *key, int axis) {
     char name[64];
     size_t unit = unit_of(key), bytes = strlen(key) - strlen(units[unit].end);
     snprintf(name, sizeof name, "%.*s", (int)bytes, key);
@@ -161,7 +161,7 @@ static void print_table(orbit_rows *r) {
         for (i = 0; i < part_count(value) && count < ORBIT_COLUMNS_MAX; i++, count++) {
             columns[count] = column_of(r, key, i);
             sides[count] = columns[count].text ? 'l' : 'r';
-            heading(r, key, json_is_array(value) ? (int)i : -1);
+            print_heading(r, key, json_is_array(value) ? (int)i : -1);
         }
     }
     json_array_foreach(r->rows, i, row) for (size_t k = 0; k < count; k++) table_cell(

@@ -25,7 +25,7 @@ static int write_profile(const cli *c, const char *path, const sky_profile *prof
 }
 
 /* A calibration that is there already, written as one is now. */
-static int rewrite(const cli *c, const char *from, const char *path) {
+static int rewrite_profile(const cli *c, const char *from, const char *path) {
     sky_profile *profile = NULL;
     size_t bytes = 0;
     char size[24];
@@ -72,8 +72,8 @@ static int keep_sources(cli *c, const calibration *k, const char *path) {
     return own ? cli_failed(c, "%s: is what it is to be made of; name another", path) : CLI_OK;
 }
 
-static int report(const cli *c, const calibration *k, const char *path, size_t bytes,
-                  double seconds) {
+static int report_calibration(const cli *c, const calibration *k, const char *path, size_t bytes,
+                              double seconds) {
     json_t *levels = json_object();
     for (int level = SKY_LEVEL_8; level < SKY_LEVEL_COUNT; level++)
         if (k->bits[0][level] > 0)
@@ -99,7 +99,7 @@ static int report(const cli *c, const calibration *k, const char *path, size_t b
     return CLI_OK;
 }
 
-static int measure(cli *c, const char *path) {
+static int measure_model(cli *c, const char *path) {
     calibration k = {.archive = cli_flag(c, "archive")};
     sky_profile *profile = NULL;
     size_t bytes = 0;
@@ -124,7 +124,7 @@ static int measure(cli *c, const char *path) {
     if (code == CLI_OK)
         code = write_profile(c, path, profile, &bytes);
     if (code == CLI_OK)
-        code = report(c, &k, path, bytes, (double)(sky_now() - start) / 1e9);
+        code = report_calibration(c, &k, path, bytes, (double)(sky_now() - start) / 1e9);
     sky_profile_destroy(profile);
     calibrate_free(&k);
     return code;
@@ -132,7 +132,7 @@ static int measure(cli *c, const char *path) {
 
 #else
 
-static int measure(cli *c, const char *path) {
+static int measure_model(cli *c, const char *path) {
     (void)path;
     return cli_no_model(c);
 }
@@ -146,7 +146,7 @@ static int calibrate_run(cli *c) {
     int code = cli_file_try(c, path);
     if (code != CLI_OK)
         return code;
-    return from ? rewrite(c, from, path) : measure(c, path);
+    return from ? rewrite_profile(c, from, path) : measure_model(c, path);
 }
 
 const cli_verb cli_verb_calibrate = {

@@ -15,7 +15,7 @@ typedef struct {
 } amount;
 
 /* Whether it may go. Who cannot be asked must have said --yes. */
-static int confirm(cli *c, const amount *a, const char *what) {
+static int confirm_clear(cli *c, const amount *a, const char *what) {
     char size[24], answer[16] = "";
     if (cli_flag(c, "yes") || a->count == 0)
         return CLI_OK;
@@ -28,7 +28,7 @@ static int confirm(cli *c, const amount *a, const char *what) {
     return cli_failed(c, "nothing was removed");
 }
 
-static int report(const cli *c, const amount *a) {
+static int report_clear(const cli *c, const amount *a) {
     char size[24], count[CLI_COUNT_TEXT_BYTES];
     if (c->json)
         return cli_json_print(c, json_pack("{s:I, s:I}", "removed", (json_int_t)a->count, "bytes",
@@ -88,11 +88,11 @@ static int clear_store(cli *c) {
         a.bytes += e.entries[a.count].bytes;
     cli_count_text(e.count, "entry", "entries", what);
     if (code == CLI_OK)
-        code = confirm(c, &a, what);
+        code = confirm_clear(c, &a, what);
     if (code == CLI_OK)
         code = remove_entries(c, &store, &e);
     if (code == CLI_OK)
-        code = report(c, &a);
+        code = report_clear(c, &a);
     cli_entries_free(&e);
     cli_store_close(&store);
     return code;
@@ -139,12 +139,12 @@ static int clear_weights(cli *c) {
     int code = each_weights(c, folder, false, &a);
     snprintf(what, sizeof what, "%s", folder);
     if (code == CLI_OK)
-        code = confirm(c, &a, what);
+        code = confirm_clear(c, &a, what);
     if (code == CLI_OK)
         code = each_weights(c, folder, true, &gone);
     if (code == CLI_OK)
         rmdir(folder); /* unless an eval is just writing into it */
-    return code == CLI_OK ? report(c, &gone) : code;
+    return code == CLI_OK ? report_clear(c, &gone) : code;
 }
 
 static int clear_run(cli *c) {

@@ -40,7 +40,7 @@ static json_t *value_json(const cli_value *v) {
 }
 
 /* The name as the file and all JSON write it: block_tokens. */
-static const char *underscored(const char *name, char out[64]) {
+static const char *key_of(const char *name, char out[64]) {
     snprintf(out, 64, "%s", name);
     for (char *p = out; *p; p++)
         *p = *p == '-' ? '_' : *p;
@@ -57,7 +57,7 @@ static int config_run(cli *c) {
     for (const cli_option *o = cli_settings; o->name; o++) {
         const cli_value *v = cli_find(c, o->name);
         origin_text(c, v, origin, sizeof origin);
-        json_object_set_new(object, underscored(o->name, key),
+        json_object_set_new(object, key_of(o->name, key),
                             json_pack("{s:o, s:o}", "value", value_json(v), "from",
                                       cli_json_text(origin, strlen(origin))));
         for (size_t i = 0; i < (v->count ? v->count : 1); i++) {

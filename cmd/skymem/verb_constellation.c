@@ -121,7 +121,7 @@ static uint32_t await_all(constellation *x, int signals, sky_time until, sky_sat
     return silent;
 }
 
-static int interrupted(const cli *c, constellation *x, uint32_t started, int number) {
+static int end_interrupted(const cli *c, constellation *x, uint32_t started, int number) {
     constellation_end(x, true);
     cli_failed(c, "%s: ended the %u satellite%s that this call had started",
                number == SIGINT ? "interrupted" : "terminated", started, cli_plural(started));
@@ -149,13 +149,13 @@ static int start_and_wait(const cli *c, constellation *x, int signals) {
     constellation_look(x);
     constellation_measure(x);
     if (number != 0)
-        return interrupted(c, x, started, number);
+        return end_interrupted(c, x, started, number);
     if (code == CLI_OK && silent > 0)
         return not_up(c, x, silent, one);
     return code == CLI_OK ? say_up(c, x, started, ms) : code;
 }
 
-static int up(cli *c, constellation *x) {
+static int run_up(cli *c, constellation *x) {
     struct stat log;
     int code = constellation_site(c, x);
     if (code == CLI_OK)
@@ -271,7 +271,7 @@ static void note_missing(const cli *c, const constellation *x) {
              c->arguments[1], missing == 1 ? "it" : "them");
 }
 
-static int ask(cli *c, const constellation *x) {
+static int ask_satellites(cli *c, const constellation *x) {
     sky_satellite_stat *stats = calloc(x->site.satellite_count, sizeof *stats);
     sky_satellite_stat *asked = calloc(x->site.satellite_count, sizeof *asked);
     uint32_t count = 0;
@@ -316,7 +316,7 @@ static int list_only(const cli *c, const constellation *x, const char *changed) 
     return code;
 }
 
-static int status(cli *c, constellation *x) {
+static int run_status(cli *c, constellation *x) {
     if (constellation_running(x) == 0)
         constellation_note_others(c, x);
     constellation_measure(x);
@@ -326,7 +326,7 @@ static int status(cli *c, constellation *x) {
     if (code != CLI_OK)
         return code;
     const char *changed = constellation_changed(x);
-    code = changed ? list_only(c, x, changed) : ask(c, x);
+    code = changed ? list_only(c, x, changed) : ask_satellites(c, x);
     if (code != CLI_OK || constellation_running(x) > 0)
         return code;
     return cli_failed(c, "no satellite of %s runs here; 'skymem constellation up %s' starts them",
@@ -335,7 +335,7 @@ static int status(cli *c, constellation *x) {
 
 /* ---- down ---- */
 
-static int down(cli *c, constellation *x) {
+static int run_down(cli *c, constellation *x) {
     uint32_t before = constellation_running(x);
     if (before == 0)
         constellation_note_others(c, x);
@@ -357,16 +357,16 @@ static int down(cli *c, constellation *x) {
 
 /* ---- the verb ---- */
 
-static int run(cli *c) {
+static int constellation_run(cli *c) {
     static const struct {
         const char *name;
         int (*run)(cli *c, constellation *x);
-    } actions[] = {{"up", up}, {"status", status}, {"down", down}};
+    } actions[] = {{"up", run_up}, {"status", run_status}, {"down", run_down}};
     for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) {
         if (strcmp(c->arguments[0], actions[i].name) != 0)
             continue;
         constellation x;
-        bool starts = actions[i].run == up;
+        bool starts = actions[i].run == run_up;
         int code = starts ? cli_scenario_own(c, 1) : cli_scenario_argument(c, 1);
         if (code != CLI_OK)
             return code;
@@ -447,5 +447,5 @@ const cli_verb cli_verb_constellation = {
             {NULL, NULL}},
     .failed = "a satellite did not come up or does not end, those that run were started before the "
               "file was changed, a file cannot be written, or status found that none runs",
-    .run = run,
+    .run = constellation_run,
 };

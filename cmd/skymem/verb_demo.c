@@ -10,14 +10,8 @@ static const char *const sky_sources[] = {"sky-rotation", "sky-hop", "sky-rotati
 #define SKY_SOURCES (sizeof sky_sources / sizeof sky_sources[0])
 
 /* Whether a comma-separated list holds a word; "all" holds every word. */
-static bool listed(const char *list, const char *word) {
-    size_t bytes = strlen(word);
-    if (strcmp(list, "all") == 0)
-        return true;
-    for (; *list; list += strcspn(list, ","), list += *list == ',')
-        if (strncmp(list, word, bytes) == 0 && (list[bytes] == ',' || list[bytes] == '\0'))
-            return true;
-    return false;
+static bool is_listed(const char *list, const char *word) {
+    return strcmp(list, "all") == 0 || cli_has_word(list, ',', word);
 }
 
 static int check_sources(cli *c) {
@@ -39,7 +33,7 @@ static int check_sources(cli *c) {
     for (const char *p = list; *p; p++)
         words += *p == ',';
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        found += listed(list, known[i]);
+        found += is_listed(list, known[i]);
     return found == words || strcmp(list, "all") == 0
                ? CLI_OK
                : cli_usage(c,
@@ -66,7 +60,7 @@ static int find_scenarios(cli *c, char paths[SKY_SOURCES][4096], size_t *count) 
     for (size_t i = 0; i < (given ? 1 : SKY_SOURCES) && code == CLI_OK; i++) {
         if (given)
             snprintf(paths[0], sizeof paths[0], "%s", cli_text(c, "scenario"));
-        else if (!listed(cli_text(c, "sources"), sky_sources[i]))
+        else if (!is_listed(cli_text(c, "sources"), sky_sources[i]))
             continue;
         else if (!find_scenario(sky_sources[i] + 4, paths[*count], sizeof paths[0]))
             return cli_failed(c, "%s: not here nor beside the program; name one with --scenario",
@@ -81,13 +75,13 @@ static int demo_levels(cli *c, demo *d) {
     const char *sources = cli_text(c, "sources");
     char scenario[4096];
     int code = CLI_OK;
-    bool sky = listed(sources, "sky-rotation-hop-4");
-    if (sky || listed(sources, "disk-8") || listed(sources, "disk-4"))
+    bool sky = is_listed(sources, "sky-rotation-hop-4");
+    if (sky || is_listed(sources, "disk-8") || is_listed(sources, "disk-4"))
         demo_tell(d, "The same with a level: so many bits an element, coded by the %s kernels.",
                   sky_codec_kernels_name());
-    if (listed(sources, "disk-8"))
+    if (is_listed(sources, "disk-8"))
         code = demo_disk(d, "8");
-    if (code == CLI_OK && listed(sources, "disk-4"))
+    if (code == CLI_OK && is_listed(sources, "disk-4"))
         code = demo_disk(d, "4");
     if (code == CLI_OK && sky && find_scenario("rotation-hop", scenario, sizeof scenario))
         code = demo_sky(d, scenario, cli_text(c, "time-scale"), "4");
@@ -109,7 +103,7 @@ static int demo_prefills(cli *c, demo *d) {
     const char *sources = cli_text(c, "sources");
     if (strcmp(sources, "all") == 0)
         return CLI_OK;
-    bool shm = listed(sources, "prefill-shm"), peer = listed(sources, "prefill-peer");
+    bool shm = is_listed(sources, "prefill-shm"), peer = is_listed(sources, "prefill-peer");
     int code = CLI_OK;
     if (shm || peer)
         demo_tell(d, "And one process computes the text while another waits for it and answers:");
@@ -123,13 +117,13 @@ static int demo_prefills(cli *c, demo *d) {
 static int demo_tiers(cli *c, demo *d, char scenarios[][4096], size_t scenario_count) {
     const char *sources = cli_text(c, "sources");
     int code = demo_fill_memory(d);
-    if (code == CLI_OK && listed(sources, "mem")) {
+    if (code == CLI_OK && is_listed(sources, "mem")) {
         code = demo_warm(d, "mem", d->sequence, 0, CLI_DEMO_QUESTIONS, 3);
         demo_tell_row(d);
     }
-    if (code == CLI_OK && listed(sources, "shm"))
+    if (code == CLI_OK && is_listed(sources, "shm"))
         code = demo_shm(d);
-    if (code == CLI_OK && listed(sources, "disk"))
+    if (code == CLI_OK && is_listed(sources, "disk"))
         code = demo_disk(d, NULL);
     if (code == CLI_OK && scenario_count > 0)
         demo_tell(d,
@@ -144,9 +138,9 @@ static int demo_tiers(cli *c, demo *d, char scenarios[][4096], size_t scenario_c
     }
     if (code == CLI_OK)
         code = demo_levels(c, d);
-    if (code == CLI_OK && listed(sources, "sky-slow"))
+    if (code == CLI_OK && is_listed(sources, "sky-slow"))
         code = demo_meeting(c, d);
-    if (code == CLI_OK && listed(sources, "mem-partial")) {
+    if (code == CLI_OK && is_listed(sources, "mem-partial")) {
         demo_tell(d, "And a prompt that shares only its first blocks:");
         code = demo_warm(d, "mem-partial", d->sequence, DEMO_PARTIAL, 1, 1);
         demo_tell_row(d);

@@ -5,22 +5,18 @@
 #include <string.h>
 #include <unistd.h>
 
-static uint64_t number(const cli_store *store, size_t tier, sky_metric_id metric) {
-    return sky_cache_metric(store->cache, tier, metric);
-}
-
 /* Of a tier of this process. */
 static json_t *own_row(const cli_store *store, size_t tier) {
     sky_tier_stat s = {0};
     sky_cache_stat(store->cache, tier, &s);
-    return json_pack("{s:b, s:o, s:o, s:I, s:I, s:I, s:I, s:I}", "failing", s.failing, "url",
-                     cli_json_text(s.url, strlen(s.url)), "note",
-                     cli_json_text(s.note, strlen(s.note)), "entries",
-                     (json_int_t)number(store, tier, SKY_METRIC_TIER_ENTRIES), "bytes_used",
-                     (json_int_t)number(store, tier, SKY_METRIC_TIER_BYTES_USED), "bytes_max",
-                     (json_int_t)number(store, tier, SKY_METRIC_TIER_BYTES_MAX), "errors",
-                     (json_int_t)number(store, tier, SKY_METRIC_TIER_ERRORS), "dropped",
-                     (json_int_t)number(store, tier, SKY_METRIC_TIER_DROPPED));
+    return json_pack(
+        "{s:b, s:o, s:o, s:I, s:I, s:I, s:I, s:I}", "failing", s.failing, "url",
+        cli_json_text(s.url, strlen(s.url)), "note", cli_json_text(s.note, strlen(s.note)),
+        "entries", (json_int_t)cli_store_metric(store, tier, SKY_METRIC_TIER_ENTRIES), "bytes_used",
+        (json_int_t)cli_store_metric(store, tier, SKY_METRIC_TIER_BYTES_USED), "bytes_max",
+        (json_int_t)cli_store_metric(store, tier, SKY_METRIC_TIER_BYTES_MAX), "errors",
+        (json_int_t)cli_store_metric(store, tier, SKY_METRIC_TIER_ERRORS), "dropped",
+        (json_int_t)cli_store_metric(store, tier, SKY_METRIC_TIER_DROPPED));
 }
 
 /* Of a daemon's tier: the same of what it says. */
@@ -113,7 +109,7 @@ static void print_people(const json_t *rows) {
     cli_table_print(&table, stdout);
 }
 
-static int report(const cli *c, json_t *rows) {
+static int report_rows(const cli *c, json_t *rows) {
     size_t i, failing = 0;
     const json_t *row;
     int code = CLI_OK;
@@ -151,7 +147,7 @@ static int health_run(cli *c) {
     if (code == CLI_OK)
         code = check_tiers(c, &store, json_object_get(said, "tiers"), rows);
     if (code == CLI_OK)
-        code = report(c, rows);
+        code = report_rows(c, rows);
     cli_store_close(&store);
     json_decref(rows);
     json_decref(said);

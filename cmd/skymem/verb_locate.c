@@ -95,7 +95,7 @@ static int read_flags(cli *c, locate *l) {
     return read_placement(c, l);
 }
 
-static int compute(cli *c, locate *l) {
+static int compute_layout(cli *c, locate *l) {
     sky_error error = {0};
     sky_placement resolved;
     if (sky_placement_resolve(&l->constellation, &l->placement, &resolved, &error) != SKY_OK)
@@ -156,7 +156,7 @@ static json_t *locate_json(const locate *l) {
 }
 
 /* Server number per satellite, for small skies; * marks what has just arrived. */
-static void draw(const locate *l, sky_satellite overhead) {
+static void draw_window(const locate *l, sky_satellite overhead) {
     const sky_constellation *k = &l->constellation;
     printf("%8s", "");
     for (uint32_t slot = 1; slot <= k->slots; slot++)
@@ -190,7 +190,7 @@ static void locate_people(const locate *l) {
     printf("; overhead [ ] plane %u, slot %u after %llu rotation%s\n\n", overhead.plane,
            overhead.slot, (unsigned long long)l->shift, cli_plural(l->shift));
     if (l->constellation.planes <= 40 && l->constellation.slots <= 30) {
-        draw(l, overhead);
+        draw_window(l, overhead);
     } else {
         for (uint32_t i = 0; i < p->servers; i++)
             printf("server %u: plane %u, slot %u\n", i + 1, l->servers[i].plane,
@@ -214,7 +214,7 @@ static int locate_run(cli *c) {
                    ? cli_usage(c, "--store is for a KEY that is looked for")
                    : read_flags(c, &l);
     if (code == CLI_OK)
-        code = compute(c, &l);
+        code = compute_layout(c, &l);
     if (code == CLI_OK && l.placement.strategy == SKY_PLACE_PREDICTIVE)
         cli_note(c, "predictive places each block by its expected use; these places are those of a "
                     "use now");

@@ -69,7 +69,7 @@ static sky_status ask_tier(looking *l, size_t tier) {
     return status;
 }
 
-static size_t leading(const bool *there, const sky_item *items, size_t count) {
+static size_t count_leading(const bool *there, const sky_item *items, size_t count) {
     size_t n = 0;
     while (n < count && (there ? there[n] : items[n].status == SKY_OK))
         n++;
@@ -95,7 +95,7 @@ static int look_in(const cli *c, looking *l, size_t tier) {
     json_array_append_new(l->tiers,
                           json_pack("{s:s, s:I, s:I, s:I, s:I}", "tier", l->store.names[tier],
                                     "keys", (json_int_t)keys, "leading",
-                                    (json_int_t)leading(NULL, l->items, l->count), "bytes",
+                                    (json_int_t)count_leading(NULL, l->items, l->count), "bytes",
                                     (json_int_t)bytes, "pinned", (json_int_t)pinned));
     return CLI_OK;
 }
@@ -129,8 +129,8 @@ static void print_people(const looking *l, size_t found, size_t leads, uint64_t 
     putchar('\n');
 }
 
-static int report(cli *c, const looking *l) {
-    size_t found = 0, leads = leading(l->there, NULL, l->count);
+static int report_lookup(cli *c, const looking *l) {
+    size_t found = 0, leads = count_leading(l->there, NULL, l->count);
     uint64_t tokens = cli_given(c, "tokens") ? leads * cli_count(c, "block-tokens") : 0;
     json_t *missing = json_array();
     for (size_t i = 0; i < l->count; i++) {
@@ -161,7 +161,7 @@ static int lookup_run(cli *c) {
     for (size_t i = 0; i < l.store.tier_count && code == CLI_OK; i++)
         code = look_in(c, &l, i);
     if (code == CLI_OK)
-        code = report(c, &l);
+        code = report_lookup(c, &l);
     cli_store_close(&l.store);
     for (size_t i = 0; i < l.count; i++)
         free(l.shown[i]);

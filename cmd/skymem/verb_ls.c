@@ -116,7 +116,7 @@ static void print_people(const listing *l, const char *prefix, bool blocks) {
     cli_table_free(&values);
 }
 
-static int list(cli *c, const cli_store *store, cli_entries *entries) {
+static int list_entries(cli *c, const cli_store *store, cli_entries *entries) {
     const char *prefix = c->argument_count > 0 ? c->arguments[0] : "";
     bool blocks = cli_flag(c, "blocks");
     cli_prompts prompts = {0};
@@ -141,7 +141,7 @@ static int ls_run(cli *c) {
     cli_entries entries = {0};
     int code = cli_store_open(c, &store);
     if (code == CLI_OK)
-        code = list(c, &store, &entries);
+        code = list_entries(c, &store, &entries);
     if (code == CLI_OK)
         cli_note_unlisted(c, &store);
     cli_entries_free(&entries);

@@ -135,7 +135,7 @@ static int move_key(moving *m, const char *text) {
     return code;
 }
 
-static int report(const moving *m) {
+static int report_move(const moving *m) {
     size_t missing = json_array_size(m->missing);
     char size[24], count[CLI_COUNT_TEXT_BYTES];
     int code = CLI_OK;
@@ -164,7 +164,7 @@ static int move_run(cli *c) {
     for (size_t i = 0; i < c->argument_count && code == CLI_OK; i++)
         code = move_key(&m, c->arguments[i]);
     if (code == CLI_OK)
-        code = report(&m);
+        code = report_move(&m);
     cli_prompts_free(&m.prompts);
     cli_entries_free(&m.entries);
     cli_store_close(&m.store);

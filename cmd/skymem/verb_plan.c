@@ -133,7 +133,7 @@ static void break_even_cell(cli_table *t, double value) {
         cli_table_cell(t, "%s", "never");
 }
 
-static const char *mark(const sky_worth *w, uint32_t i) {
+static const char *level_mark(const sky_worth *w, uint32_t i) {
     const sky_worth_level *l = &w->levels[i];
     if (w->store && w->level == i)
         return "<- store";
@@ -169,7 +169,7 @@ static int plan_people(const sky_worth *w, const sky_level_cost *costs, size_t c
         cli_table_cell(&t, "%.3g", l->cost_stored);
         break_even_cell(&t, l->break_even_reuses);
         break_even_cell(&t, l->break_even_bandwidth / 1e6);
-        cli_table_cell(&t, "%s", mark(w, i));
+        cli_table_cell(&t, "%s", level_mark(w, i));
     }
     if (w->store)
         printf("Store it at level %s: %s.\n", costs[w->level].name, w->why);

@@ -102,7 +102,7 @@ static bool is_wanted(const pruning *p, size_t i) {
 }
 
 /* Removing a block takes all that hang below it: whatever has one to keep stays too. */
-static int choose(pruning *p) {
+static int choose_entries(pruning *p) {
     size_t count = p->entries.count;
     const cli_link *links = p->prompts.links;
     p->chosen = calloc(count + 1, sizeof *p->chosen);
@@ -214,7 +214,7 @@ static int remove_from(pruning *p, const size_t *order, size_t tier) {
                       cli_count_text(p->removed, "entry was", "entries were", count));
 }
 
-static int prune(pruning *p) {
+static int prune_entries(pruning *p) {
     size_t *order = calloc(p->entries.count + 1, sizeof *order);
     int code = order ? CLI_OK : cli_failed(p->c, "out of memory");
     for (size_t i = 0; order && i < p->entries.count; i++)
@@ -228,7 +228,7 @@ static int prune(pruning *p) {
     return code;
 }
 
-static int report(const pruning *p) {
+static int report_prune(const pruning *p) {
     bool dry = cli_flag(p->c, "dry-run");
     char size[24], count[CLI_COUNT_TEXT_BYTES];
     if (p->c->json)
@@ -254,11 +254,11 @@ static int prune_run(cli *c) {
     if (code == CLI_OK)
         code = cli_prompts_find(c, &p.store, &p.entries, &p.prompts);
     if (code == CLI_OK)
-        code = choose(&p);
+        code = choose_entries(&p);
     if (code == CLI_OK)
-        code = prune(&p);
+        code = prune_entries(&p);
     if (code == CLI_OK)
-        code = report(&p);
+        code = report_prune(&p);
     if (code == CLI_OK && p.model && p.removed == 0)
         cli_note(c, "no blocks of model %s went; skymem ls names the models", p.model);
     free(p.chosen);

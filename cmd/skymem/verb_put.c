@@ -17,7 +17,7 @@ static bool is_memory(const cli_store *store, size_t tier) {
     return cli_store_is(store, tier, SKY_TIER_SYNCHRONOUS);
 }
 
-static uint64_t evictions(const cli_store *store, size_t tier) {
+static uint64_t evictions_of(const cli_store *store, size_t tier) {
     return sky_cache_metric(store->cache, tier, SKY_METRIC_TIER_EVICTIONS);
 }
 
@@ -99,9 +99,9 @@ static int put_all(cli *c, cli_store *store, const cli_key *key, const cli_blob 
                            .evict = (uint8_t)cli_find(c, "evict")->whole};
     for (size_t i = 0; i < store->tier_count; i++) {
         sky_status *status = &out->tiers[i];
-        uint64_t before = evictions(store, i), short_before = short_puts(store, i);
+        uint64_t before = evictions_of(store, i), short_before = short_puts(store, i);
         *status = put_item(store, i, key, value, call, &out->version);
-        out->evicted[i] = evictions(store, i) - before;
+        out->evicted[i] = evictions_of(store, i) - before;
         out->lacks[i] = short_puts(store, i) > short_before;
         if (*status == SKY_OK && cli_store_is(store, i, SKY_TIER_SKY))
             *status = read_back(c, store, key, i, value->bytes, &out->chunks);

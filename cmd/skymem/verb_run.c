@@ -80,7 +80,7 @@ static int cut_prompt(cli *c, answer *a) {
 }
 
 /* Room for the prompt and its answer; an answer that does not fit whole is cut. */
-static int reserve(const cli *c, answer *a) {
+static int reserve_tokens(const cli *c, answer *a) {
     sky_error error = {0};
     uint32_t most = sky_llama_trained_tokens(a->model.llama);
     if (a->prompt_tokens >= most)
@@ -184,7 +184,7 @@ static void note_lossy(cli *c, const answer *a) {
             cli_count_text(lossy, "block was", "blocks were", count));
 }
 
-static int load(cli *c, answer *a, sky_time start) {
+static int load_prefix(cli *c, answer *a, sky_time start) {
     a->lookup.verdict = SKY_VERDICT_MISS;
     if (cli_flag(c, "no-load"))
         return CLI_OK;
@@ -225,11 +225,11 @@ static uint64_t bytes_moved(const answer *a) {
 /* ---- prefill only ---- */
 
 /* Compute the prompt, and put its blocks part by part. */
-static int prefill(cli *c, answer *a) {
+static int prefill_rest(cli *c, answer *a) {
     cli_push push = {.sequence = a->sequence};
     sky_time start = sky_now();
     cli_progress("loading what is known of %zu tokens", a->prompt_tokens);
-    int code = load(c, a, start);
+    int code = load_prefix(c, a, start);
     sky_time loaded = sky_now();
     a->model.tells_computing = true;
     if (code == CLI_OK)
@@ -246,10 +246,10 @@ static int prefill(cli *c, answer *a) {
     return code;
 }
 
-static int predict(cli *c, answer *a) {
+static int predict_tokens(cli *c, answer *a) {
     sky_time start = sky_now();
     cli_progress("loading what is known of %zu tokens", a->prompt_tokens);
-    int code = load(c, a, start);
+    int code = load_prefix(c, a, start);
     sky_time loaded = sky_now();
     a->model.tells_computing = true;
     if (code == CLI_OK)
@@ -383,7 +383,7 @@ static bool count_kept(const cli *c, answer *a, sky_item *items, size_t count, s
 }
 
 /* Until nothing is on its way to a tier, or nothing arrives any more. */
-static sky_status flush(const answer *a) {
+static sky_status flush_store(const answer *a) {
     for (;;) {
         uint64_t puts = tiers_sum(a, SKY_METRIC_TIER_PUTS);
         sky_status status = sky_flush(a->store.cache, sky_now() + SKY_SECONDS(FLUSH_S), NULL);
@@ -430,7 +430,7 @@ static void keep_record(cli *c, const answer *a) {
 }
 
 /* The last predicted token was never computed with, so the engine does not hold it. */
-static void save(cli *c, answer *a) {
+static void save_answer(cli *c, answer *a) {
     size_t held = a->prompt_tokens + (a->predicted == a->predict ? a->predicted - 1 : a->predicted);
     if (cli_flag(c, "no-save") || sky_manager_refusal(a->manager))
         return;
@@ -439,7 +439,8 @@ static void save(cli *c, answer *a) {
     sky_status status = sky_sequence_save(a->sequence, a->tokens, held, &a->saved_blocks,
                                           &a->saved_bytes);
     cli_progress("saving what is new");
-    sky_status flushed = flush(a); /* what tiers did not take is counted block by block below */
+    sky_status flushed = flush_store(
+        a); /* what tiers did not take is counted block by block below */
     cli_progress(NULL);
     status = status == SKY_OK && flushed == SKY_E_DEADLINE ? flushed : status;
     if (!count_kept(c, a, items, count, status) && status != SKY_OK) {
@@ -460,7 +461,7 @@ static void save(cli *c, answer *a) {
 static void finish_push(cli *c, answer *a) {
     char why[CLI_WHY_BYTES];
     cli_progress("saving what is new");
-    sky_status flushed = flush(a);
+    sky_status flushed = flush_store(a);
     cli_progress(NULL);
     sky_status status = a->pushed != SKY_OK ? a->pushed : flushed;
     if (status != SKY_OK) {
@@ -609,18 +610,18 @@ static int answer_prompt(cli *c, answer *a) {
     if (code == CLI_OK)
         code = cut_prompt(c, a);
     if (code == CLI_OK)
-        code = reserve(c, a);
+        code = reserve_tokens(c, a);
     if (code == CLI_OK)
         code = open_manager(c, a);
     bool prefill_only = cli_flag(c, "prefill-only");
     if (code == CLI_OK)
-        code = prefill_only ? prefill(c, a) : predict(c, a);
+        code = prefill_only ? prefill_rest(c, a) : predict_tokens(c, a);
     if (code != CLI_OK)
         return code;
     if (prefill_only)
         finish_push(c, a);
     else
-        save(c, a);
+        save_answer(c, a);
     if (c->json)
         code = report_json(c, a);
     else

@@ -30,10 +30,6 @@ static int print_tiers_json(const cli *c, const cli_store *store) {
     return cli_json_print(c, json_pack("{s:o, s:o}", "tiers", tiers, "cache", cache));
 }
 
-static uint64_t number(const cli_store *store, size_t tier, sky_metric_id metric) {
-    return sky_cache_metric(store->cache, tier, metric);
-}
-
 static void tier_row(cli_table *t, const cli_store *store, size_t i) {
     static const sky_metric_id counts[] = {SKY_METRIC_TIER_EVICTIONS, SKY_METRIC_TIER_CORRUPT,
                                            SKY_METRIC_TIER_ERRORS};
@@ -41,11 +37,14 @@ static void tier_row(cli_table *t, const cli_store *store, size_t i) {
     sky_tier_stat s = {0};
     sky_cache_stat(store->cache, i, &s);
     cli_table_cell(t, "%s", store->names[i]);
-    cli_table_cell(t, "%llu", (unsigned long long)number(store, i, SKY_METRIC_TIER_ENTRIES));
-    cli_table_cell(t, "%s", cli_bytes_text(number(store, i, SKY_METRIC_TIER_BYTES_USED), used));
-    cli_table_cell(t, "%s", cli_bytes_text(number(store, i, SKY_METRIC_TIER_BYTES_MAX), max));
+    cli_table_cell(t, "%llu",
+                   (unsigned long long)cli_store_metric(store, i, SKY_METRIC_TIER_ENTRIES));
+    cli_table_cell(t, "%s",
+                   cli_bytes_text(cli_store_metric(store, i, SKY_METRIC_TIER_BYTES_USED), used));
+    cli_table_cell(t, "%s",
+                   cli_bytes_text(cli_store_metric(store, i, SKY_METRIC_TIER_BYTES_MAX), max));
     for (size_t n = 0; n < sizeof counts / sizeof *counts; n++)
-        cli_table_cell(t, "%llu", (unsigned long long)number(store, i, counts[n]));
+        cli_table_cell(t, "%llu", (unsigned long long)cli_store_metric(store, i, counts[n]));
     cli_table_cell(t, "%s%s%s", s.url, s.note[0] ? ": " : "", s.note);
 }
 

@@ -12,15 +12,6 @@
 static const char *const tiers[] = {"mem", "disk", "sky", WORKLOAD_STORE};
 #define TIERS (sizeof tiers / sizeof tiers[0])
 
-/* Whether a comma-separated list holds a word. */
-static bool listed(const char *list, const char *word) {
-    size_t bytes = strlen(word);
-    for (; *list; list += strcspn(list, ","), list += *list == ',')
-        if (strncmp(list, word, bytes) == 0 && (list[bytes] == ',' || list[bytes] == '\0'))
-            return true;
-    return false;
-}
-
 /* Each word of an option's list is one of these, and none stands twice. */
 static int check_list(cli *c, const char *option, const char *const *words, size_t word_count) {
     const char *list = cli_text(c, option);
@@ -29,7 +20,7 @@ static int check_list(cli *c, const char *option, const char *const *words, size
     for (const char *p = list; *p; p++)
         given += *p == ',';
     for (size_t i = 0; i < word_count; i++) {
-        found += listed(list, words[i]);
+        found += cli_has_word(list, ',', words[i]);
         snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "",
                  words[i]);
     }
@@ -51,7 +42,8 @@ static int check_lists(cli *c) {
     if (code == CLI_OK)
         code = check_list(c, "levels", levels, SKY_LEVEL_COUNT + 1);
     if (code == CLI_OK && cli_find(c, "tiers")->origin != CLI_FROM_DEFAULT &&
-        listed(cli_text(c, "tiers"), "mem") && !listed(cli_text(c, "levels"), "none"))
+        cli_has_word(cli_text(c, "tiers"), ',', "mem") &&
+        !cli_has_word(cli_text(c, "levels"), ',', "none"))
         code = cli_usage(c, "memory has no levels: add none to --levels, or leave mem out of "
                             "--tiers");
     return code;
@@ -61,14 +53,16 @@ static int check_lists(cli *c) {
 static bool is_wanted(cli *c, const char *tier) {
     bool alone = cli_find(c, "tiers")->origin == CLI_FROM_DEFAULT &&
                  cli_find(c, "store")->origin == CLI_FROM_FLAG;
-    return alone ? strcmp(tier, WORKLOAD_STORE) == 0 : listed(cli_text(c, "tiers"), tier);
+    return alone ? strcmp(tier, WORKLOAD_STORE) == 0
+                 : cli_has_word(cli_text(c, "tiers"), ',', tier);
 }
 
 /* Memory has no levels, and a store has those of its URLs. */
 static bool is_measured(cli *c, const char *tier, size_t level) {
     bool store = strcmp(tier, WORKLOAD_STORE) == 0;
     bool once = store || strcmp(tier, "mem") == 0;
-    return is_wanted(c, tier) && (store || listed(cli_text(c, "levels"), level_word(level))) &&
+    return is_wanted(c, tier) &&
+           (store || cli_has_word(cli_text(c, "levels"), ',', level_word(level))) &&
            (!once || level == 0);
 }
 
@@ -168,7 +162,7 @@ static int all_kinds(workload *w) {
     for (size_t i = 0; i < sizeof head / sizeof head[0]; i++)
         cli_table_cell(&table, "%s", head[i]);
     for (int kind = 0; code == CLI_OK && kind < WORKLOAD_KINDS; kind++)
-        if (listed(cli_text(w->c, "kinds"), workload_kind_names[kind]))
+        if (cli_has_word(cli_text(w->c, "kinds"), ',', workload_kind_names[kind]))
             code = one_kind(w, (workload_kind)kind, &table);
     if (code == CLI_OK && !w->c->json)
         cli_table_print(&table, stdout);

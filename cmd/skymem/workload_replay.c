@@ -47,8 +47,8 @@ int workload_answer_one(workload *w, sky_sequence *sequence, const workload_text
 }
 
 /* Store the prompt and its answer, as far as the engine holds them. */
-static int save(const workload *w, const cli_store *store, sky_sequence *sequence,
-                const workload_text *prompt, workload_answer *a) {
+static int save_state(const workload *w, const cli_store *store, sky_sequence *sequence,
+                      const workload_text *prompt, workload_answer *a) {
     sky_time start = sky_now();
     sky_status status = sky_sequence_save(sequence, prompt->tokens, a->held, NULL, NULL);
     if (status == SKY_OK)
@@ -65,7 +65,7 @@ static bool answers_differ(const workload_answer *a, const workload_answer *b) {
 
 /* One model answers one request after another, in the order in which they arrive: how long request
  * `i` takes with its wait. *free_ms: when the model is free. */
-static double response(const workload *w, size_t i, const workload_answer *a, double *free_ms) {
+static double response_ms(const workload *w, size_t i, const workload_answer *a, double *free_ms) {
     double arrival = w->arrivals_ms ? w->arrivals_ms[i] : *free_ms;
     double start = arrival > *free_ms ? arrival : *free_ms;
     *free_ms = start + a->busy_ms;
@@ -89,8 +89,8 @@ static void count_answer(const workload *w, size_t i, replay_times *t, workload_
     row->answers_changed += answers_differ(a, &r->cold);
     t->ttft[i] = a->ttft_ms;
     t->cold_ttft[i] = r->cold.ttft_ms;
-    t->response[i] = response(w, i, a, &t->free_ms);
-    t->cold_response[i] = response(w, i, &r->cold, &t->cold_free_ms);
+    t->response[i] = response_ms(w, i, a, &t->free_ms);
+    t->cold_response[i] = response_ms(w, i, &r->cold, &t->cold_free_ms);
 }
 
 static int replay_all(workload *w, const cli_store *store, sky_sequence *sequence, replay_times *t,
@@ -104,7 +104,7 @@ static int replay_all(workload *w, const cli_store *store, sky_sequence *sequenc
                      row->tier, row->level, i + 1, w->request_count);
         code = workload_answer_one(w, sequence, prompt, &w->warm);
         if (code == CLI_OK)
-            code = save(w, store, sequence, prompt, &w->warm);
+            code = save_state(w, store, sequence, prompt, &w->warm);
         if (code == CLI_OK)
             count_answer(w, i, t, row);
     }

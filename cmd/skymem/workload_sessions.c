@@ -99,8 +99,8 @@ static int count_openers(const workload *w, size_t *count) {
 }
 
 /* The tokens of a text without its openers. Owner: the caller frees them. */
-static int cut(const workload *w, const char *text, size_t bytes, size_t openers,
-               workload_text *out) {
+static int cut_sessions(const workload *w, const char *text, size_t bytes, size_t openers,
+                        workload_text *out) {
     int code = cli_model_tokenize(w->c, &w->model, text, bytes, 0, &out->tokens, &out->count);
     if (code != CLI_OK)
         return code;
@@ -152,7 +152,7 @@ static int read_documents(workload *w, size_t text, size_t openers) {
 }
 
 /* Room in the model for the longest prompt and its answer. */
-static int reserve(const workload *w) {
+static int reserve_sessions(const workload *w) {
     size_t question = 0;
     sky_error error = {0};
     for (size_t i = 0; i < w->question_count; i++)
@@ -179,10 +179,10 @@ int workload_prepare(workload *w) {
     for (size_t i = 0; code == CLI_OK && i < TEXTS && i < w->sessions; i++)
         code = read_documents(w, i, openers);
     for (size_t i = 0; code == CLI_OK && i < QUESTIONS; i++) {
-        code = cut(w, questions[i], strlen(questions[i]), openers, &w->questions[i]);
+        code = cut_sessions(w, questions[i], strlen(questions[i]), openers, &w->questions[i]);
         w->question_count += code == CLI_OK;
     }
-    return code == CLI_OK ? reserve(w) : code;
+    return code == CLI_OK ? reserve_sessions(w) : code;
 }
 
 /* ---- the cold run ---- */

@@ -114,7 +114,7 @@ static int wrong_at(const char *path, size_t line, const char *what) {
     return code;
 }
 
-static int wrong(const reader *r, const yaml_node_t *node, const char *what) {
+static int refuse_node(const reader *r, const yaml_node_t *node, const char *what) {
     return wrong_at(r->path, node->start_mark.line, what);
 }
 
@@ -133,7 +133,7 @@ static yaml_node_t *node_at(const reader *r, int index) {
 static int read_store(const reader *r, const yaml_node_t *node, daemon_stores *s) {
     const char *url = text_of(node);
     return url ? config_add_store(s, url, r->path, node->start_mark.line + 1)
-               : wrong(r, node, "a store is an URL");
+               : refuse_node(r, node, "a store is an URL");
 }
 
 static int read_stores(const reader *r, const yaml_node_t *node, daemon_stores *s) {
@@ -142,7 +142,7 @@ static int read_stores(const reader *r, const yaml_node_t *node, daemon_stores *
     int code = DONE;
     const yaml_node_item_t *i = node->data.sequence.items.start;
     if (i == node->data.sequence.items.top)
-        return wrong(r, node, "store is an empty list");
+        return refuse_node(r, node, "store is an empty list");
     for (; i < node->data.sequence.items.top && code == DONE; i++)
         code = read_store(r, node_at(r, *i), s);
     return code;
@@ -152,7 +152,7 @@ static int read_user_name(const reader *r, const yaml_node_t *node, uint32_t *ui
     const char *name = text_of(node);
     char *end;
     if (!name)
-        return wrong(r, node, "user is a name or a number");
+        return refuse_node(r, node, "user is a name or a number");
     unsigned long number = name[0] >= '0' && name[0] <= '9' ? strtoul(name, &end, 10) : UINT32_MAX;
     const struct passwd *account = number == UINT32_MAX ? getpwnam(name) : NULL;
     if (account)
@@ -160,7 +160,7 @@ static int read_user_name(const reader *r, const yaml_node_t *node, uint32_t *ui
     else if (number < UINT32_MAX && *end == '\0')
         *uid = (uint32_t)number;
     else
-        return wrong(r, node, "there is no such user");
+        return refuse_node(r, node, "there is no such user");
     return DONE;
 }
 
@@ -170,7 +170,7 @@ static int read_pool(const reader *r, const yaml_node_t *node, char **out) {
                                   "._-";
     const char *name = text_of(node);
     if (!name || strlen(name) > POOL_BYTES_MAX || strspn(name, letters) != strlen(name))
-        return wrong(r, node, "a pool is 1 to 64 letters, digits and . _ -");
+        return refuse_node(r, node, "a pool is 1 to 64 letters, digits and . _ -");
     *out = strdup(name);
     return *out ? DONE : daemon_say(FAILED, r->path, "out of memory");
 }
@@ -181,7 +181,7 @@ typedef int (*read_key)(reader *r, size_t which, const yaml_node_t *value);
 static int read_mapping(reader *r, const yaml_node_t *node, const char *const *keys,
                         read_key each) {
     if (node->type != YAML_MAPPING_NODE)
-        return wrong(r, node, "must be a mapping");
+        return refuse_node(r, node, "must be a mapping");
     int code = DONE;
     r->seen = 0;
     for (const yaml_node_pair_t *p = node->data.mapping.pairs.start;
@@ -192,11 +192,12 @@ static int read_mapping(reader *r, const yaml_node_t *node, const char *const *k
         while (keys[which] && (!name || strcmp(name, keys[which]) != 0))
             which++;
         if (!keys[which])
-            return wrong(r, key,
-                         "no such key; the file has socket, store, idle, users, of which each has "
-                         "user and store, and pools, with pool, store and user");
+            return refuse_node(
+                r, key,
+                "no such key; the file has socket, store, idle, users, of which each has "
+                "user and store, and pools, with pool, store and user");
         if (r->seen >> which & 1)
-            return wrong(r, key, "is there twice");
+            return refuse_node(r, key, "is there twice");
         r->seen |= 1u << which;
         uint32_t seen = r->seen;
         code = each(r, which, node_at(r, p->value));
@@ -243,7 +244,7 @@ static int read_user(reader *r, const yaml_node_t *node, bool pool) {
     static const char *const keys[] = {"user", "store", "pool", NULL};
     daemon_config *c = r->out;
     if (c->user_count == SKY_HOST_USERS_MAX)
-        return wrong(r, node, "at most 32 users and pools");
+        return refuse_node(r, node, "at most 32 users and pools");
     sky_host_user *user = &c->users[c->user_count];
     user->uid = geteuid();
     int code = read_mapping(r, node, keys, read_user_key);
@@ -251,13 +252,13 @@ static int read_user(reader *r, const yaml_node_t *node, bool pool) {
         return code;
     user->pool = c->pools[c->user_count];
     if (pool != (user->pool != NULL))
-        return wrong(r, node,
-                     pool ? "this needs a pool"
-                          : "a user has no pool; "
-                            "list it in pools");
+        return refuse_node(r, node,
+                           pool ? "this needs a pool"
+                                : "a user has no pool; "
+                                  "list it in pools");
     const char *fault = find_fault(c, r->seen);
     if (fault)
-        return wrong(r, node, fault);
+        return refuse_node(r, node, fault);
     user->urls = config_urls(&c->user_stores[c->user_count], &user->url_count);
     c->user_count++;
     return DONE;
@@ -266,7 +267,7 @@ static int read_user(reader *r, const yaml_node_t *node, bool pool) {
 static int read_users(reader *r, const yaml_node_t *node, bool pools) {
     int code = DONE;
     if (node->type != YAML_SEQUENCE_NODE)
-        return wrong(r, node, pools ? "pools is a list" : "users is a list");
+        return refuse_node(r, node, pools ? "pools is a list" : "users is a list");
     for (const yaml_node_item_t *i = node->data.sequence.items.start;
          i < node->data.sequence.items.top && code == DONE; i++)
         code = read_user(r, node_at(r, *i), pools);
@@ -282,9 +283,9 @@ static int read_top_key(reader *r, size_t which, const yaml_node_t *value) {
     if (which == STORE)
         return read_stores(r, value, &r->out->stores);
     if (!text)
-        return wrong(r, value, which == SOCKET ? "socket is a path" : "idle is a number");
+        return refuse_node(r, value, which == SOCKET ? "socket is a path" : "idle is a number");
     if (which == IDLE)
-        return config_idle(r->out, text) ? DONE : wrong(r, value, "idle: " CONFIG_IDLE);
+        return config_idle(r->out, text) ? DONE : refuse_node(r, value, "idle: " CONFIG_IDLE);
     r->out->socket_path = config_expand_home(text);
     return r->out->socket_path ? DONE : no_home(text);
 }
@@ -311,7 +312,7 @@ static int read_yaml(reader *r, FILE *file) {
     bool ended = loaded && code == DONE && yaml_parser_load(&parser, &next) == 1;
     const yaml_node_t *second = ended ? yaml_document_get_root_node(&next) : NULL;
     if (second)
-        code = wrong(r, second, "a second document; only one is read");
+        code = refuse_node(r, second, "a second document; only one is read");
     else if (code == DONE && !ended)
         code = wrong_at(r->path, parser.problem_mark.line,
                         parser.problem ? parser.problem : "unreadable");

@@ -173,7 +173,7 @@ static int take_option(host *h, int which) {
     }
 }
 
-static int parse(host *h, int argc, char **argv, bool *finished) {
+static int parse_words(host *h, int argc, char **argv, bool *finished) {
     static const struct option options[] = {
         {"socket", required_argument, NULL, SOCKET},
         {"store", required_argument, NULL, STORE},
@@ -269,39 +269,39 @@ static char *prometheus_text(sky_cache *cache) {
     return NULL;
 }
 
-static uint64_t sum(sky_cache *cache, sky_metric_id metric) {
+static uint64_t sum_metric(sky_cache *cache, sky_metric_id metric) {
     uint64_t all = 0;
     for (size_t i = 0; i < sky_tier_count(cache); i++)
         all += sky_cache_metric(cache, i, metric);
     return all;
 }
 
-static void add(json_t *object, const char *name, uint64_t number) {
+static void put_number(json_t *object, const char *name, uint64_t number) {
     json_object_set_new(object, name, json_integer((json_int_t)number));
 }
 
 static json_t *stat_json(sky_cache *cache, const sky_host_stat *stat) {
     json_t *o = json_object();
-    add(o, "clients", stat->clients);
-    add(o, "connections", stat->connections);
-    add(o, "refused", stat->refused);
-    add(o, "disconnected", stat->disconnected);
-    add(o, "leases", sky_cache_metric(cache, SKY_TIER_NONE, SKY_METRIC_CACHE_LEASES));
-    add(o, "entries", sum(cache, SKY_METRIC_TIER_ENTRIES));
-    add(o, "arena_bytes_used", sky_cache_metric(cache, 0, SKY_METRIC_TIER_BYTES_USED));
-    add(o, "arena_bytes_max", sky_cache_metric(cache, 0, SKY_METRIC_TIER_BYTES_MAX));
-    add(o, "arena_bytes_committed", stat->committed_bytes);
-    add(o, "hits", stat->hits);
-    add(o, "misses", stat->misses);
-    add(o, "regions", stat->regions);
-    add(o, "region_bytes", stat->region_bytes);
-    add(o, "blocks", stat->blocks);
-    add(o, "block_bytes", stat->block_bytes);
-    add(o, "block_puts", stat->block_puts);
-    add(o, "block_copied_bytes", stat->block_copied_bytes);
-    add(o, "block_corrupt", stat->block_corrupt);
-    add(o, "corrupt", sum(cache, SKY_METRIC_TIER_CORRUPT));
-    add(o, "evictions", sum(cache, SKY_METRIC_TIER_EVICTIONS));
+    put_number(o, "clients", stat->clients);
+    put_number(o, "connections", stat->connections);
+    put_number(o, "refused", stat->refused);
+    put_number(o, "disconnected", stat->disconnected);
+    put_number(o, "leases", sky_cache_metric(cache, SKY_TIER_NONE, SKY_METRIC_CACHE_LEASES));
+    put_number(o, "entries", sum_metric(cache, SKY_METRIC_TIER_ENTRIES));
+    put_number(o, "arena_bytes_used", sky_cache_metric(cache, 0, SKY_METRIC_TIER_BYTES_USED));
+    put_number(o, "arena_bytes_max", sky_cache_metric(cache, 0, SKY_METRIC_TIER_BYTES_MAX));
+    put_number(o, "arena_bytes_committed", stat->committed_bytes);
+    put_number(o, "hits", stat->hits);
+    put_number(o, "misses", stat->misses);
+    put_number(o, "regions", stat->regions);
+    put_number(o, "region_bytes", stat->region_bytes);
+    put_number(o, "blocks", stat->blocks);
+    put_number(o, "block_bytes", stat->block_bytes);
+    put_number(o, "block_puts", stat->block_puts);
+    put_number(o, "block_copied_bytes", stat->block_copied_bytes);
+    put_number(o, "block_corrupt", stat->block_corrupt);
+    put_number(o, "corrupt", sum_metric(cache, SKY_METRIC_TIER_CORRUPT));
+    put_number(o, "evictions", sum_metric(cache, SKY_METRIC_TIER_EVICTIONS));
     json_object_set_new(o, "pool", json_string(stat->pool));
     return o;
 }
@@ -330,7 +330,7 @@ static char *stat_text(void *context, sky_cache *cache, const sky_host_stat *sta
 
 /* ---- serving ---- */
 
-static void ready(void *context) {
+static void say_ready(void *context) {
     const host *h = context;
     if (h->automatic)
         background_ready();
@@ -390,7 +390,7 @@ static bool needs_restart(const daemon_config *a, const daemon_config *b) {
 }
 
 /* SIGHUP: a file with a fault changes nothing. */
-static bool reload(void *context, sky_host_settings *settings) {
+static bool reload_settings(void *context, sky_host_settings *settings) {
     host *h = context;
     struct signalfd_siginfo told;
     daemon_config *c;
@@ -422,7 +422,7 @@ static int add_cache_folder(daemon_stores *s) {
 }
 
 /* Where to listen, and what to keep. */
-static int prepare(host *h, sky_host_options *o) {
+static int prepare_host(host *h, sky_host_options *o) {
     static char path[108];
     sky_error error = {0};
     daemon_stores *stores = stores_of(h);
@@ -442,7 +442,7 @@ static int prepare(host *h, sky_host_options *o) {
     return daemon_say(USAGE, "--socket", "is missing, and no --config FILE has a socket");
 }
 
-static int run(host *h, sky_host_options *o) {
+static int run_host(host *h, sky_host_options *o) {
     sky_error error = {0};
     int code = daemon_catch_signals(&o->stop_fd); /* before any thread, to be inherited */
     if (code == DONE)
@@ -461,34 +461,34 @@ static int run(host *h, sky_host_options *o) {
                       error.text[0] ? error.text : sky_status_text(status));
 }
 
-static sky_status opened(void *context, sky_cache *cache, sky_error *error) {
+static sky_status cache_opened(void *context, sky_cache *cache, sky_error *error) {
     host *h = context;
     return peers_start(&h->peers, cache, error);
 }
 
-static void closing(void *context) {
+static void cache_closing(void *context) {
     host *h = context;
     peers_stop(&h->peers);
 }
 
-static int serve(host *h) {
+static int serve_host(host *h) {
     sky_host_options options = {.struct_bytes = sizeof options,
-                                .ready = ready,
+                                .ready = say_ready,
                                 .text = stat_text,
                                 .context = h,
-                                .reload = reload,
-                                .opened = opened,
-                                .closing = closing};
+                                .reload = reload_settings,
+                                .opened = cache_opened,
+                                .closing = cache_closing};
     int code = read_config(h, &h->config);
     if (code == DONE)
-        code = prepare(h, &options);
+        code = prepare_host(h, &options);
     if (code == DONE && h->check) {
         code = config_check(h->config);
         if (code == DONE)
             code = config_check(&h->flags);
     } else if (code == DONE) {
         code = h->automatic ? background_start(options.socket_path) : DONE;
-        code = code == DONE ? run(h, &options) : code;
+        code = code == DONE ? run_host(h, &options) : code;
     }
     drop_config(h->config);
     drop_config(h->config_before);
@@ -499,9 +499,10 @@ int main(int argc, char **argv) {
     host h = {0};
     bool finished = false;
     prctl(PR_SET_DUMPABLE, 0); /* keys and prompts: no core dump, no other process looks in */
-    int code = parse(&h, argc, argv, &finished);
+    int code = parse_words(&h, argc, argv, &finished);
     if (code == DONE && !finished)
-        code = h.satellite ? satellite_main(h.satellite, h.scenario_path, h.state_path) : serve(&h);
+        code = h.satellite ? satellite_main(h.satellite, h.scenario_path, h.state_path)
+                           : serve_host(&h);
     config_free(&h.flags);
     return code;
 }

@@ -9,12 +9,12 @@
 #include <skymem-sky/skies.h>
 #include <skymem/skymem.h>
 
-static void ready(void *context) {
+static void say_ready(void *context) {
     (void)context;
     daemon_ready();
 }
 
-static bool parse(const char *text, sky_satellite *out) {
+static bool parse_satellite(const char *text, sky_satellite *out) {
     char rest;
     unsigned plane, slot;
     if (strspn(text, "0123456789,") != strlen(text) || strlen(text) > 12 ||
@@ -25,7 +25,7 @@ static bool parse(const char *text, sky_satellite *out) {
 }
 
 /* Before its key is looked for, which the satellite of a wrong number cannot have. */
-static int exists(const char *which, const char *scenario_path, const sky_satellite *self) {
+static int check_exists(const char *which, const char *scenario_path, const sky_satellite *self) {
     sky_constellation sky;
     sky_placement placement;
     sky_satellite centre;
@@ -41,13 +41,13 @@ static int exists(const char *which, const char *scenario_path, const sky_satell
 
 int satellite_main(const char *which, const char *scenario_path, const char *state_path) {
     sky_satellite_options options = {
-        .scenario_path = scenario_path, .state_path = state_path, .ready = ready};
+        .scenario_path = scenario_path, .state_path = state_path, .ready = say_ready};
     sky_error error = {0};
     if (!scenario_path)
         return daemon_say(USAGE, "--satellite", "needs --scenario FILE");
-    if (!parse(which, &options.self))
+    if (!parse_satellite(which, &options.self))
         return daemon_say(USAGE, which, "a satellite is PLANE,SLOT, both from 1, such as 3,4");
-    int code = exists(which, scenario_path, &options.self);
+    int code = check_exists(which, scenario_path, &options.self);
     if (code == DONE)
         code = daemon_catch_signals(&options.stop_fd);
     if (code != DONE)

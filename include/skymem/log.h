@@ -1,6 +1,6 @@
 /* Where the library's own lines go: warnings, and what a tier that fails says. By default to
  * standard error, or as the environment's SKYMEM_LOG=LEVEL[,FILE] says; a program that has a log of
- * its own takes them. Both libraries, libskymem-sky too, say theirs there. */
+ * its own takes them. libskymem and libskymem-sky say theirs there. */
 #ifndef SKYMEM_LOG_H
 #define SKYMEM_LOG_H
 

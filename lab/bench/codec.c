@@ -94,7 +94,7 @@ static sky_status set_full_matrix(const bench_rows *m, sky_kv kv) {
     return status;
 }
 
-static sky_status fit(const bench_rows *m, sky_kv kv, const float *rows, uint32_t tokens) {
+static sky_status codec_fit(const bench_rows *m, sky_kv kv, const float *rows, uint32_t tokens) {
     static const float steps[] = {.03f, .09f, .35f, .7f, 1.1f, 1.5f, 2.0f};
     sky_profile *p = m->profile;
     float mean[CHANNELS_MAX], g[CHANNELS_MAX / 2][4];
@@ -126,14 +126,14 @@ static sky_status make_profile(bench_rows *m, const sky_rope *rope) {
     if (status == SKY_OK)
         make_rows(1, FITTED, channels_of(m), rows);
     for (int kv = 0; status == SKY_OK && kv < 2; kv++)
-        status = fit(m, (sky_kv)kv, rows, FITTED);
+        status = codec_fit(m, (sky_kv)kv, rows, FITTED);
     if (status == SKY_OK)
         status = sky_profile_seal(m->profile);
     free(rows);
     return status;
 }
 
-static sky_status prepare(bench_rows *m) {
+static sky_status codec_prepare(bench_rows *m) {
     sky_rope rope;
     m->streams = (uint32_t)(ALL_BYTES / stream_bytes(m)) / 2 * 2;
     sky_stream_shape shape = shape_of(m, 0);
@@ -245,14 +245,15 @@ static double rate_since(const bench_rows *m, sky_time start) {
     return (double)all_bytes(m) / bench_seconds(start) / 1e9;
 }
 
-static double best(const double *rates, size_t count) {
+static double codec_best(const double *rates, size_t count) {
     double most = 0;
     for (size_t i = 0; i < count; i++)
         most = rates[i] > most ? rates[i] : most;
     return most;
 }
 
-static int say(const bench_rows *m, const sky_encode_options *o, const least *kept, double copy) {
+static int codec_say(const bench_rows *m, const sky_encode_options *o, const least *kept,
+                     double copy) {
     char name[64], what[48];
     size_t bytes = 0;
     for (uint32_t s = 0; s < m->streams; s++)
@@ -280,7 +281,7 @@ static int say(const bench_rows *m, const sky_encode_options *o, const least *ke
     return code;
 }
 
-static int measure(bench_rows *m, sky_level level, bool plain) {
+static int codec_measure(bench_rows *m, sky_level level, bool plain) {
     least kept = {0};
     double copy[ROUNDS];
     sky_encode_options options = {.level = level, .plain = plain};
@@ -294,7 +295,7 @@ static int measure(bench_rows *m, sky_level level, bool plain) {
     if (status != SKY_OK)
         return cli_failed(m->b->c, "codec: level %s: %s", sky_level_name(level),
                           sky_status_text(status));
-    return say(m, &options, &kept, best(copy, m->rounds));
+    return codec_say(m, &options, &kept, codec_best(copy, m->rounds));
 }
 
 /* ---- two threads ---- */
@@ -316,7 +317,7 @@ typedef struct {
     sky_status status;
 } player;
 
-static void *play(void *argument) {
+static void *codec_play(void *argument) {
     player *p = argument;
     duet *d = p->of;
     void *memory = d->m->memory[p->thread];
@@ -343,9 +344,9 @@ static double rate_of_threads(bench_rows *m, const sky_encode_options *options, 
     double most = 0;
     if (pthread_barrier_init(&d.begin, NULL, threads) != 0)
         return 0;
-    bool running = threads == 1 || pthread_create(&other, NULL, play, &players[1]) == 0;
+    bool running = threads == 1 || pthread_create(&other, NULL, codec_play, &players[1]) == 0;
     if (running)
-        play(&players[0]);
+        codec_play(&players[0]);
     if (running && threads == 2)
         pthread_join(other, NULL);
     for (size_t i = 0; running && i < d.rounds; i++) {
@@ -388,7 +389,7 @@ static int measure_threads(bench_rows *m) {
 #define LINE      64
 
 /* Bytes of the lines that were written to since all of it was UNTOUCHED. */
-static size_t touched(const uint8_t *memory) {
+static size_t codec_touched(const uint8_t *memory) {
     size_t lines = 0;
     for (size_t at = 0; at < WORK_BYTES; at += LINE) {
         size_t i = 0;
@@ -413,7 +414,7 @@ static size_t memory_of(bench_rows *m, bool decode) {
                                    : encode_one(m, &options, 0, m->memory[0]);
         if (status != SKY_OK)
             return 0;
-        size_t bytes = touched(m->memory[0]);
+        size_t bytes = codec_touched(m->memory[0]);
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -449,13 +450,13 @@ static int measure_kernels(bench_rows *m) {
         if (strcmp(names[i], chosen) == 0 || sky_codec_kernels_use(names[i]) != SKY_OK)
             continue;
         for (size_t j = 0; code == CLI_OK && j < sizeof few / sizeof few[0]; j++)
-            code = measure(m, few[j].level, few[j].plain);
+            code = codec_measure(m, few[j].level, few[j].plain);
     }
     sky_codec_kernels_use(chosen);
     return code;
 }
 
-static void release(bench_rows *m) {
+static void codec_release(bench_rows *m) {
     sky_profile_destroy(m->profile);
     free(m->rows);
     free(m->again);
@@ -484,15 +485,15 @@ static int measure_heads(bench *b) {
                         .dim = others[i].dim,
                         .rounds = b->quick ? 1 : ROUNDS};
         cli_progress("codec: %u x %u", m.heads, m.dim);
-        sky_status status = prepare(&m);
+        sky_status status = codec_prepare(&m);
         if (status != SKY_OK)
             code = cli_failed(b->c, "codec: %s", sky_status_text(status));
         for (size_t j = 0; code == CLI_OK && j < sizeof few / sizeof few[0]; j++) {
-            code = measure(&m, few[j], true);
+            code = codec_measure(&m, few[j], true);
             if (code == CLI_OK && few[j] != SKY_LEVEL_LOSSLESS)
-                code = measure(&m, few[j], false);
+                code = codec_measure(&m, few[j], false);
         }
-        release(&m);
+        codec_release(&m);
     }
     return code;
 }
@@ -504,15 +505,15 @@ int bench_codec(bench *b) {
                     .dim = 256,
                     .full_matrices = true,
                     .rounds = b->quick ? 1 : ROUNDS};
-    sky_status status = prepare(&m);
+    sky_status status = codec_prepare(&m);
     int code = CLI_OK;
     if (status != SKY_OK)
         code = cli_failed(b->c, "codec: %s", sky_status_text(status));
     for (uint32_t level = 0; code == CLI_OK && level < SKY_LEVEL_COUNT; level++) {
         cli_progress("codec: level %s", sky_level_name((sky_level)level));
-        code = measure(&m, (sky_level)level, true);
+        code = codec_measure(&m, (sky_level)level, true);
         if (code == CLI_OK && level != SKY_LEVEL_LOSSLESS)
-            code = measure(&m, (sky_level)level, false);
+            code = codec_measure(&m, (sky_level)level, false);
     }
     if (code == CLI_OK)
         code = measure_heads(b);
@@ -522,6 +523,6 @@ int bench_codec(bench *b) {
         code = measure_memory(&m);
     if (code == CLI_OK)
         code = measure_kernels(&m);
-    release(&m);
+    codec_release(&m);
     return code;
 }

@@ -71,7 +71,7 @@ static double with_fio(const bench_files *d, bool write) {
 }
 
 /* The values go, and others take their place. */
-static void renew(bench_files *d) {
+static void disk_renew(bench_files *d) {
     sky_status status;
     all_values(d, SKY_OP_REMOVE, &status);
     d->first_key += d->count;
@@ -79,14 +79,14 @@ static void renew(bench_files *d) {
 
 typedef enum { WRITE_NEW, REPLACE, READ } bench_way;
 
-static int pair(bench_files *d, bench_way way, const char *name) {
+static int disk_pair(bench_files *d, bench_way way, const char *name) {
     bool write = way != READ;
     double ours[ROUNDS_MAX], theirs[ROUNDS_MAX];
     for (size_t i = 0; i < d->rounds; i++) {
         sky_status status;
         cli_progress("disk: %s, round %zu of %zu", name, i + 1, d->rounds);
         if (way == WRITE_NEW)
-            renew(d);
+            disk_renew(d);
         ours[i] = all_values(d, write ? SKY_OP_PUT : SKY_OP_GET, &status) / 1e9;
         if (status != SKY_OK)
             return cli_failed(d->b->c, "disk: %s: %s", name, sky_status_text(status));
@@ -108,7 +108,7 @@ static void learn_limits(bench_files *d) {
     cli_note(d->b->c, "disk: %s", s.note);
 }
 
-static int measure(bench_files *d) {
+static int disk_measure(bench_files *d) {
     sky_status status;
     char url[4400];
     const char *const urls[] = {url};
@@ -118,11 +118,11 @@ static int measure(bench_files *d) {
         return code;
     all_values(d, SKY_OP_PUT, &status); /* the first round only makes the folders */
     learn_limits(d);
-    code = pair(d, WRITE_NEW, "write 8 MiB values, synced");
+    code = disk_pair(d, WRITE_NEW, "write 8 MiB values, synced");
     if (code == CLI_OK)
-        code = pair(d, REPLACE, "replace 8 MiB values, synced");
+        code = disk_pair(d, REPLACE, "replace 8 MiB values, synced");
     if (code == CLI_OK)
-        code = pair(d, READ, "read 8 MiB values");
+        code = disk_pair(d, READ, "read 8 MiB values");
     return code;
 }
 
@@ -145,9 +145,9 @@ static int measure_sealed(bench_files *d) {
     int code = cli_store_open_urls(d->b->c, urls, 1, &d->store);
     if (code == CLI_OK) {
         all_values(d, SKY_OP_PUT, &status);
-        code = pair(d, WRITE_NEW, "write 8 MiB values, synced, sealed");
+        code = disk_pair(d, WRITE_NEW, "write 8 MiB values, synced, sealed");
     }
-    return code == CLI_OK ? pair(d, READ, "read 8 MiB values, sealed") : code;
+    return code == CLI_OK ? disk_pair(d, READ, "read 8 MiB values, sealed") : code;
 }
 
 int bench_disk(bench *b) {
@@ -166,7 +166,7 @@ int bench_disk(bench *b) {
         memcpy(d.data + 8 * i, &word, 8);
     }
     if (code == CLI_OK)
-        code = measure(&d);
+        code = disk_measure(&d);
     if (code == CLI_OK)
         code = measure_sealed(&d);
     cli_store_close(&d.store);

@@ -70,7 +70,7 @@ static double read_lines(const bench_blocks *s, uint32_t round) {
     return at == 1 ? 0 : GROUP_KEYS / seconds; /* `at` is used, so that the reads happen */
 }
 
-static int measure(bench *b, bench_blocks *s) {
+static int index_measure(bench *b, bench_blocks *s) {
     double insert_s = 0, match[ROUNDS], reads[ROUNDS];
     sky_status status = insert_all(s, &insert_s);
     if (status != SKY_OK)
@@ -102,7 +102,7 @@ int bench_index(bench *b) {
     s.line_count = bytes / 64;
     s.keys = bench_memory(b->c, GROUP_KEYS * sizeof *s.keys);
     s.lines = s.keys ? bench_memory(b->c, bytes) : NULL;
-    int code = s.lines ? measure(b, &s) : CLI_FAILED;
+    int code = s.lines ? index_measure(b, &s) : CLI_FAILED;
     free(s.keys);
     free(s.lines);
     sky_index_destroy(s.index);

@@ -27,11 +27,11 @@ typedef struct {
     size_t rounds;
 } bench_copy;
 
-static int failed(const bench_copy *m, const char *what, sky_status status) {
+static int mem_failed(const bench_copy *m, const char *what, sky_status status) {
     return cli_failed(m->b->c, "%s: %s: %s", m->b->suite, what, sky_status_text(status));
 }
 
-static uint8_t *source(const bench_copy *m, uint32_t i) {
+static uint8_t *mem_source(const bench_copy *m, uint32_t i) {
     return m->from + (size_t)i * LARGE_BYTES;
 }
 
@@ -49,7 +49,7 @@ static double time_one(const bench_copy *m, sky_op op, uint64_t i, sky_span span
 
 /* Seconds of a memcpy of value i: for a get out of the tier, else out of our own memory. */
 static double time_memcpy(const bench_copy *m, sky_op op, uint32_t i, sky_status *status) {
-    sky_item lent = {.key = bench_key(i), .view = {source(m, i), LARGE_BYTES}};
+    sky_item lent = {.key = bench_key(i), .view = {mem_source(m, i), LARGE_BYTES}};
     *status = op == SKY_OP_GET ? cli_one(&m->store, SKY_OP_LEASE, &lent, NULL) : SKY_OK;
     if (*status != SKY_OK)
         return -1;
@@ -61,20 +61,20 @@ static double time_memcpy(const bench_copy *m, sky_op op, uint32_t i, sky_status
 }
 
 /* One operation on every large value, in turns with memcpy of as many bytes. */
-static int large(const bench_copy *m, sky_op op, const char *name) {
+static int mem_large(const bench_copy *m, sky_op op, const char *name) {
     double ours[ROUNDS_MAX * LARGE_COUNT], theirs[ROUNDS_MAX * LARGE_COUNT];
     size_t samples = 0;
     for (size_t round = 0; round < m->rounds; round++) {
         for (uint32_t i = 0; i < LARGE_COUNT; i++, samples++) {
-            uint8_t *data = op == SKY_OP_PUT ? source(m, i) : m->to;
+            uint8_t *data = op == SKY_OP_PUT ? mem_source(m, i) : m->to;
             sky_status status;
             double seconds = time_one(m, op, i, (sky_span){data, LARGE_BYTES}, &status);
             if (status != SKY_OK)
-                return failed(m, name, status);
+                return mem_failed(m, name, status);
             ours[samples] = LARGE_BYTES / seconds / 1e9;
             seconds = time_memcpy(m, op, (i + LARGE_COUNT / 2) % LARGE_COUNT, &status);
             if (status != SKY_OK)
-                return failed(m, "lease", status);
+                return mem_failed(m, "lease", status);
             theirs[samples] = LARGE_BYTES / seconds / 1e9;
         }
     }
@@ -82,7 +82,7 @@ static int large(const bench_copy *m, sky_op op, const char *name) {
                      cli_median(theirs, samples));
 }
 
-static int lease(const bench_copy *m) {
+static int mem_lease(const bench_copy *m) {
     double rates[ROUNDS_MAX * LARGE_COUNT];
     size_t samples = 0;
     for (size_t round = 0; round < m->rounds; round++) {
@@ -90,7 +90,7 @@ static int lease(const bench_copy *m) {
             sky_status status;
             double seconds = time_one(m, SKY_OP_LEASE, i, (sky_span){NULL, 0}, &status);
             if (status != SKY_OK)
-                return failed(m, "lease", status);
+                return mem_failed(m, "lease", status);
             rates[samples++] = 1 / seconds / 1e3;
         }
     }
@@ -98,7 +98,7 @@ static int lease(const bench_copy *m) {
 }
 
 /* Thousands of small operations a second, `batch` in each call. */
-static int small(const bench_copy *m, sky_op op, size_t batch, const char *name) {
+static int mem_small(const bench_copy *m, sky_op op, size_t batch, const char *name) {
     sky_item items[SMALL_BATCH];
     sky_span spans[SMALL_BATCH];
     double rates[ROUNDS_MAX];
@@ -116,7 +116,7 @@ static int small(const bench_copy *m, sky_op op, size_t batch, const char *name)
             for (size_t k = 0; k < batch && status == SKY_OK; k++)
                 status = items[k].status;
             if (status != SKY_OK)
-                return failed(m, name, status);
+                return mem_failed(m, name, status);
         }
         rates[round] = SMALL_COUNT / seconds / 1e3;
     }
@@ -143,7 +143,7 @@ static double cpu_ms(void) {
 
 /* A cache of memory and disk, full and left alone: memory beyond the memory tier, processor
  * time. */
-static int idle(bench *b, const char *folder) {
+static int mem_idle(bench *b, const char *folder) {
     enum { TIER_MIB = 64 };
     char disk[4200];
     snprintf(disk, sizeof disk, "disk:%s?max=256MiB", folder);
@@ -184,19 +184,19 @@ int bench_copies(bench *b, const char *url) {
     sky_status status;
     for (uint32_t i = 0; i < 2 * LARGE_COUNT && code == CLI_OK; i++) /* touches the tier's memory */
         time_one(&m, SKY_OP_PUT, i % LARGE_COUNT,
-                 (sky_span){source(&m, i % LARGE_COUNT), LARGE_BYTES}, &status);
+                 (sky_span){mem_source(&m, i % LARGE_COUNT), LARGE_BYTES}, &status);
     if (code == CLI_OK)
-        code = large(&m, SKY_OP_GET, "get 8 MiB");
+        code = mem_large(&m, SKY_OP_GET, "get 8 MiB");
     if (code == CLI_OK)
-        code = large(&m, SKY_OP_PUT, "put 8 MiB");
+        code = mem_large(&m, SKY_OP_PUT, "put 8 MiB");
     if (code == CLI_OK)
-        code = lease(&m);
+        code = mem_lease(&m);
     if (code == CLI_OK)
-        code = small(&m, SKY_OP_PUT, 1, "put 4 KiB");
+        code = mem_small(&m, SKY_OP_PUT, 1, "put 4 KiB");
     if (code == CLI_OK)
-        code = small(&m, SKY_OP_GET, 1, "get 4 KiB");
+        code = mem_small(&m, SKY_OP_GET, 1, "get 4 KiB");
     if (code == CLI_OK)
-        code = small(&m, SKY_OP_GET, SMALL_BATCH, "get 4 KiB, 64 a batch");
+        code = mem_small(&m, SKY_OP_GET, SMALL_BATCH, "get 4 KiB, 64 a batch");
     if (code == CLI_OK && strncmp(url, "mem:", 4) == 0)
         code = bench_mem_threads(b, &m.store);
     cli_store_close(&m.store);
@@ -209,7 +209,7 @@ int bench_mem(bench *b) {
     char folder[4096];
     int code = cli_scratch_make(b->c, NULL, "bench", folder, sizeof folder);
     if (code == CLI_OK)
-        code = idle(b, folder); /* first: later there would be memory to take again */
+        code = mem_idle(b, folder); /* first: later there would be memory to take again */
     cli_scratch_remove(folder);
     return code == CLI_OK ? bench_copies(b, "mem:256MiB") : code;
 }

@@ -132,8 +132,8 @@ static int read_all(bench *b, round_of_reads *o, uint8_t *const to[THREADS_MAX])
 }
 
 /* Put the values, and borrow them: memcpy is to read them where they lie. */
-static sky_status fill(const cli_store *store, const workload *w, const uint8_t *value,
-                       sky_lease *leases, sky_span *lent) {
+static sky_status mem_threads_fill(const cli_store *store, const workload *w, const uint8_t *value,
+                                   sky_lease *leases, sky_span *lent) {
     const sky_span span = {(void *)(uintptr_t)value, w->value_bytes};
     for (uint32_t i = 0; i < w->count; i++) {
         sky_item item = {.key = bench_key(FIRST_KEY + i), .spans = &span, .span_count = 1};
@@ -155,7 +155,7 @@ static int run_workload(bench *b, const cli_store *store, const workload *w) {
     uint8_t *to[THREADS_MAX] = {bench_memory(b->c, room), bench_memory(b->c, room)};
     int code = CLI_FAILED;
     if (lent && leases && to[0] && to[1]) {
-        sky_status status = fill(store, w, to[0], leases, lent);
+        sky_status status = mem_threads_fill(store, w, to[0], leases, lent);
         round_of_reads o = {.work = w, .cache = store->cache, .lent = lent};
         code = status == SKY_OK ? read_all(b, &o, to)
                                 : cli_failed(b->c, "mem: %s: %s", w->name, sky_status_text(status));

@@ -13,12 +13,12 @@ static const struct {
 };
 #define ROWS (sizeof rows / sizeof *rows)
 
-static double least(double a, double b) {
+static double net_least(double a, double b) {
     return a == 0 || b < a ? b : a;
 }
 
 /* Turn and turn about; the best of each, for that is what the machine can do. */
-static int measure(bench *b, bool offloads, sky_net_result best[ROWS]) {
+static int net_measure_rows(bench *b, bool offloads, sky_net_result best[ROWS]) {
     int rounds = b->quick ? 1 : 5;
     for (size_t n = 0; n < ROWS * (size_t)rounds; n++) {
         sky_net_result r = {0}, *kept = &best[n % ROWS];
@@ -29,8 +29,8 @@ static int measure(bench *b, bool offloads, sky_net_result best[ROWS]) {
             return cli_failed(b->c, "%s", error.text);
         if (r.datagrams == 0)
             continue;
-        r.sender_ns = least(kept->sender_ns, r.sender_ns);
-        r.receiver_ns = least(kept->receiver_ns, r.receiver_ns);
+        r.sender_ns = net_least(kept->sender_ns, r.sender_ns);
+        r.receiver_ns = net_least(kept->receiver_ns, r.receiver_ns);
         r.gigabytes_per_s = r.gigabytes_per_s > kept->gigabytes_per_s ? r.gigabytes_per_s
                                                                       : kept->gigabytes_per_s;
         *kept = r;
@@ -45,7 +45,7 @@ static double pace_ns(const sky_net_result *r) {
 
 static int bench_offloads(bench *b, bool offloads) {
     sky_net_result best[ROWS] = {0};
-    int code = measure(b, offloads, best);
+    int code = net_measure_rows(b, offloads, best);
     for (size_t i = 0; code == CLI_OK && i < 2 * ROWS; i++) {
         const sky_net_result *r = &best[i % ROWS];
         bool pace = i >= ROWS;

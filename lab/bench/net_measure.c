@@ -51,7 +51,7 @@ static uint32_t datagram_bytes(void) {
            SKY_TAG_BYTES;
 }
 
-static void note(lab *l, uint64_t bytes, uint64_t datagrams) {
+static void net_note(lab *l, uint64_t bytes, uint64_t datagrams) {
     sky_time now = sky_now();
     l->first = l->taken_bytes ? l->first : now;
     l->last = now;
@@ -64,7 +64,7 @@ static bool is_bare(const lab *l) {
     return l->kind == SKY_NET_BARE || l->kind == SKY_NET_TOUCHED;
 }
 
-static bool opens(const lab *l) {
+static bool net_opens(const lab *l) {
     return l->kind == SKY_NET_OPENED || l->kind == SKY_NET_WHOLE;
 }
 
@@ -106,7 +106,7 @@ static void bare_receive(lab *l) {
         for (; sky_udp_next(l->sockets[1], &data, &bytes, &from); count++)
             if (!touch || sky_checksum(data + 8, bytes - 8, 0) == sky_load_u64(data))
                 sum += bytes;
-        note(l, sum, count);
+        net_note(l, sum, count);
     }
 }
 
@@ -186,7 +186,7 @@ static void messages_receive(lab *l) {
             l->taken++;
         }
         if (sum > 0)
-            note(l, sum, 0);
+            net_note(l, sum, 0);
         pump_out(l, 1, now);
         if (!more) {
             sky_time wake = sky_transport_wake(l->transports[1]);
@@ -196,7 +196,7 @@ static void messages_receive(lab *l) {
     }
 }
 
-static void *receiver(void *context) {
+static void *net_receiver(void *context) {
     lab *l = context;
     sky_time began = sky_thread_time();
     if (is_bare(l))
@@ -207,7 +207,7 @@ static void *receiver(void *context) {
     return NULL;
 }
 
-static void sender(lab *l) {
+static void net_sender(lab *l) {
     uint8_t *content = malloc(CHUNK_BYTES);
     uint8_t *ready = malloc(SKY_PACKET_MESSAGE_MAX);
     sky_time began = sky_thread_time();
@@ -277,7 +277,7 @@ static sky_status open_end(lab *l, int end, bool offloads, sky_error *error) {
 static sky_status open_seals(lab *l, sky_error *error) {
     static const uint8_t salt[SKY_SEAL_SALT_BYTES] = "measuring";
     for (int end = 0; end < 2; end++) {
-        if (!(opens(l) || (seals_each(l) && end == 0)))
+        if (!(net_opens(l) || (seals_each(l) && end == 0)))
             continue;
         sky_status status = sky_aead_create(&l->sealers[end], error);
         if (status != SKY_OK)
@@ -311,7 +311,7 @@ static void close_lab(lab *l) {
     sky_frame_deinit(&l->frame);
 }
 
-static void report(const lab *l, sky_net_result *out) {
+static void net_report(const lab *l, sky_net_result *out) {
     double seconds = (double)(l->last - l->first) / 1e9;
     *out = (sky_net_result){.seconds = seconds,
                             .gigabytes_per_s = seconds > 0 ? (double)l->taken_bytes / seconds / 1e9
@@ -345,11 +345,11 @@ sky_status sky_net_measure(sky_net_kind kind, double seconds, bool offloads, sky
     sky_status status = open_lab(l, offloads, error);
     l->until = sky_now() + (sky_time)(seconds * 1e9);
     if (status == SKY_OK)
-        status = sky_thread_start(&thread, "receiver", receiver, l);
+        status = sky_thread_start(&thread, "receiver", net_receiver, l);
     if (status == SKY_OK) {
-        sender(l);
+        net_sender(l);
         sky_thread_join(&thread);
-        report(l, out);
+        net_report(l, out);
     }
     close_lab(l);
     free(l);

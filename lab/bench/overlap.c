@@ -122,13 +122,13 @@ typedef struct {
     uint64_t bytes;      /* that a load moves: such a tier reads whole values */
 } overlap;
 
-static int failed(const overlap *o, const char *what, sky_status status) {
+static int overlap_failed(const overlap *o, const char *what, sky_status status) {
     return cli_failed(o->b->c, "%s: %s", what, sky_status_text(status));
 }
 
-static int compute(const overlap *o, uint32_t first, uint32_t count) {
+static int overlap_compute(const overlap *o, uint32_t first, uint32_t count) {
     sky_status status = o->engine->ops->prefill(o->engine->self, o->tokens + first, first, count);
-    return status == SKY_OK ? CLI_OK : failed(o, "computing", status);
+    return status == SKY_OK ? CLI_OK : overlap_failed(o, "computing", status);
 }
 
 static bool is_cold(const overlap *o) {
@@ -137,8 +137,8 @@ static bool is_cold(const overlap *o) {
 
 /* The better of `rounds`, which are all right; loads know what the ones before have shown. Of the
  * better, o->suffix_ms is what computing the suffix took. */
-static int answer(overlap *o, const place *p, bool load_only, int rounds, double *best_ms,
-                  sky_lookup *found) {
+static int overlap_answer(overlap *o, const place *p, bool load_only, int rounds, double *best_ms,
+                          sky_lookup *found) {
     const sky_manager_options options = {
         .load_only = load_only, .profile = o->profile, .engine_token_ns = o->token_ns};
     sky_manager *manager = NULL;
@@ -154,7 +154,7 @@ static int answer(overlap *o, const place *p, bool load_only, int rounds, double
         status = sky_sequence_load(q, o->tokens, all, 0, found);
         sky_time loaded = sky_now();
         if (status == SKY_OK)
-            code = compute(o, found->hit_tokens, all - found->hit_tokens);
+            code = overlap_compute(o, found->hit_tokens, all - found->hit_tokens);
         sky_time answered = sky_now();
         double ms = cli_ms(answered - start);
         if (i == 0 || ms < *best_ms) {
@@ -170,7 +170,7 @@ static int answer(overlap *o, const place *p, bool load_only, int rounds, double
     o->loading_ns = load_only ? 0 : sky_manager_engine_token_ns(manager);
     sky_sequence_close(q);
     sky_manager_destroy(manager);
-    return status == SKY_OK ? code : failed(o, "loading", status);
+    return status == SKY_OK ? code : overlap_failed(o, "loading", status);
 }
 
 /* What skymem plan says, with what was measured here before. */
@@ -194,19 +194,19 @@ static int one_place(overlap *o, const place *p, const char *what, double *both_
                      sky_lookup *found) {
     char name[128];
     double load_ms = 0, again_ms = 0;
-    int code = answer(o, p, true, 1, &load_ms, found);
+    int code = overlap_answer(o, p, true, 1, &load_ms, found);
     if (code == CLI_OK && load_ms < QUICK_MS)
-        code = answer(o, p, true, QUICK_ROUNDS - 1, &again_ms, found);
+        code = overlap_answer(o, p, true, QUICK_ROUNDS - 1, &again_ms, found);
     load_ms = 0 < again_ms && again_ms < load_ms ? again_ms : load_ms;
     sky_time start = sky_now();
     if (code == CLI_OK) /* once more, as machines drift */
-        code = compute(o, 0, o->stored);
+        code = overlap_compute(o, 0, o->stored);
     o->compute_ms = cli_ms(sky_now() - start);
     if (code == CLI_OK)
-        code = compute(o, o->stored, SUFFIX);
+        code = overlap_compute(o, o->stored, SUFFIX);
     double cold_ms = cli_ms(sky_now() - start);
     if (code == CLI_OK)
-        code = answer(o, p, false, load_ms < QUICK_MS ? QUICK_ROUNDS : 2, both_ms, found);
+        code = overlap_answer(o, p, false, load_ms < QUICK_MS ? QUICK_ROUNDS : 2, both_ms, found);
     if (code != CLI_OK)
         return code;
     snprintf(name, sizeof name, "%s, load alone", what);
@@ -335,7 +335,7 @@ static int open_model(overlap *o) {
 }
 
 /* What the engine holds, in a place. */
-static int store(overlap *o, const place *p) {
+static int overlap_store(overlap *o, const place *p) {
     sky_manager *manager = NULL;
     sky_sequence *q = NULL;
     uint32_t blocks = 0;
@@ -349,21 +349,21 @@ static int store(overlap *o, const place *p) {
         status = sky_flush(p->cache, SKY_TIME_NEVER, NULL);
     sky_sequence_close(q);
     sky_manager_destroy(manager);
-    return status == SKY_OK ? CLI_OK : failed(o, p->name, status);
+    return status == SKY_OK ? CLI_OK : overlap_failed(o, p->name, status);
 }
 
 /* Compute it cold, keep its logits, and store it everywhere. */
-static int fill(overlap *o) {
+static int overlap_fill(overlap *o) {
     sky_manager *manager = NULL; /* asks the engine what its state looks like */
     sky_time start = sky_now();
-    int code = compute(o, 0, o->stored);
+    int code = overlap_compute(o, 0, o->stored);
     o->compute_ms = cli_ms(sky_now() - start);
     sky_status status = sky_manager_create(o->places[LINK].cache, o->engine, NULL, &manager, NULL);
     sky_manager_destroy(manager);
     if (code != CLI_OK || status != SKY_OK)
-        return code != CLI_OK ? code : failed(o, "storing", status);
+        return code != CLI_OK ? code : overlap_failed(o, "storing", status);
     start = sky_now();
-    code = compute(o, 0, o->stored + SUFFIX);
+    code = overlap_compute(o, 0, o->stored + SUFFIX);
     double cold_ms = cli_ms(sky_now() - start);
     o->compute_ms = cold_ms < o->compute_ms ? cold_ms : o->compute_ms;
     o->token_ns = (uint32_t)(o->compute_ms * 1e6 / o->stored);
@@ -374,7 +374,7 @@ static int fill(overlap *o) {
     if (code == CLI_OK)
         memcpy(o->cold, logits, o->vocabulary * sizeof *o->cold);
     for (size_t i = 0; code == CLI_OK && i < PLACES; i++)
-        code = store(o, &o->places[i]);
+        code = overlap_store(o, &o->places[i]);
     return code;
 }
 
@@ -383,7 +383,8 @@ static int all_rates(overlap *o) {
     sky_lookup found = {0};
     double ms = 0;
     char name[96];
-    int code = answer(o, &o->places[LINK], true, QUICK_ROUNDS, &ms, &found); /* over no link */
+    int code = overlap_answer(o, &o->places[LINK], true, QUICK_ROUNDS, &ms,
+                              &found); /* over no link */
     uint64_t entries, bytes_max;
     if (code != CLI_OK)
         return code;
@@ -396,7 +397,7 @@ static int all_rates(overlap *o) {
     o->fixed_ms = ms - o->suffix_ms;
     o->slowdown = 1;
     line.rate = equal * 1e6 / 8;
-    code = answer(o, &o->places[LINK], false, 1, &ms, &found);
+    code = overlap_answer(o, &o->places[LINK], false, 1, &ms, &found);
     learn_slowdown(o);
     if (code == CLI_OK && is_asked(o, "equal"))
         code = one_rate(o, equal, " (equal)");
@@ -424,7 +425,7 @@ static int open_places(overlap *o) {
     memcpy(o->places, places, sizeof places);
     sky_status status = line_register();
     if (code == CLI_OK && status != SKY_OK)
-        code = failed(o, "line", status);
+        code = overlap_failed(o, "line", status);
     for (size_t i = 0; code == CLI_OK && i < PLACES; i++)
         code = place_open(c, &o->places[i]);
     return code;
@@ -446,7 +447,7 @@ int bench_overlap(bench *b) {
     if (code == CLI_OK)
         code = find_profile(&o);
     if (code == CLI_OK)
-        code = fill(&o);
+        code = overlap_fill(&o);
     if (code == CLI_OK)
         code = all_rates(&o);
     if (code == CLI_OK)

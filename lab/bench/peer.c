@@ -68,7 +68,7 @@ static pid_t start_server(const char *key_path, addresses *at) {
     return up ? pid : -1;
 }
 
-static void stop(pid_t pid) {
+static void peer_stop(pid_t pid) {
     if (pid <= 0)
         return;
     kill(pid, SIGKILL);
@@ -210,7 +210,7 @@ static int open_ways(bench *b, const addresses *at, const char *key_path, way *w
     return CLI_OK;
 }
 
-static int measure(bench *b, const addresses *at, const char *key_path) {
+static int peer_measure(bench *b, const addresses *at, const char *key_path) {
     static way ways[WAYS] = {{.name = "plain"},
                              {.name = "sealed"},
                              {.name = "plain over " FABRIC},
@@ -263,9 +263,9 @@ int bench_peer(bench *b) {
     bool has_key = write_key(key_path);
     umask(mask);
     pid_t server = has_key ? start_server(key_path, &at) : -1;
-    code = server > 0 ? measure(b, &at, key_path)
+    code = server > 0 ? peer_measure(b, &at, key_path)
                       : cli_failed(b->c, "peer: the server does not start: %s", strerror(errno));
-    stop(server);
+    peer_stop(server);
     unlink(key_path);
     cli_scratch_remove(folder);
     return code;

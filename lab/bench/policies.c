@@ -139,7 +139,7 @@ static bool store_make(store *s, uint32_t blocks, uint32_t room) {
     return s->before && s->after && s->where && s->hits && s->worth && s->heap && s->heap_at;
 }
 
-static void push(store *s, int which, uint32_t b) {
+static void policies_push(store *s, int which, uint32_t b) {
     queue *q = &s->queues[which];
     s->before[b] = NONE;
     s->after[b] = q->front;
@@ -152,7 +152,7 @@ static void push(store *s, int which, uint32_t b) {
     s->where[b] = (uint8_t)which;
 }
 
-static void take(store *s, uint32_t b) {
+static void policies_take(store *s, uint32_t b) {
     queue *q = &s->queues[s->where[b]];
     if (s->before[b] != NONE)
         s->after[s->before[b]] = s->after[b];
@@ -174,8 +174,8 @@ static bool is_there(const store *s, uint32_t b) {
 
 static void lru_hit(store *s, uint32_t b, double cost) {
     (void)cost;
-    take(s, b);
-    push(s, FIRST, b);
+    policies_take(s, b);
+    policies_push(s, FIRST, b);
 }
 
 static void fifo_hit(store *s, uint32_t b, double cost) {
@@ -185,8 +185,8 @@ static void fifo_hit(store *s, uint32_t b, double cost) {
 static void fifo_put(store *s, uint32_t b, double cost) {
     (void)cost;
     if (s->queues[FIRST].count >= s->room)
-        take(s, s->queues[FIRST].back);
-    push(s, FIRST, b);
+        policies_take(s, s->queues[FIRST].back);
+    policies_push(s, FIRST, b);
 }
 
 static void sieve_hit(store *s, uint32_t b, double cost) {
@@ -203,10 +203,10 @@ static void sieve_put(store *s, uint32_t b, double cost) {
             victim = s->before[victim] != NONE ? s->before[victim] : s->queues[FIRST].back;
         }
         s->hand = s->before[victim];
-        take(s, victim);
+        policies_take(s, victim);
     }
     s->hits[b] = 0;
-    push(s, FIRST, b);
+    policies_push(s, FIRST, b);
 }
 
 static void s3_hit(store *s, uint32_t b, double cost) {
@@ -219,14 +219,14 @@ static void s3_evict(store *s) {
     bool small = s->queues[FIRST].count >= small_room || s->queues[SECOND].count == 0;
     uint32_t b = s->queues[small ? FIRST : SECOND].back;
     bool hit = s->hits[b] > 0;
-    take(s, b);
+    policies_take(s, b);
     if (hit) {
         s->hits[b] = small ? 0 : (uint8_t)(s->hits[b] - 1);
-        push(s, SECOND, b);
+        policies_push(s, SECOND, b);
     } else if (small) {
-        push(s, GHOST, b);
+        policies_push(s, GHOST, b);
         if (s->queues[GHOST].count > s->room)
-            take(s, s->queues[GHOST].back);
+            policies_take(s, s->queues[GHOST].back);
     }
 }
 
@@ -236,9 +236,9 @@ static void s3_put(store *s, uint32_t b, double cost) {
         s3_evict(s);
     bool remembered = s->where[b] == GHOST;
     if (remembered)
-        take(s, b);
+        policies_take(s, b);
     s->hits[b] = 0;
-    push(s, remembered ? SECOND : FIRST, b);
+    policies_push(s, remembered ? SECOND : FIRST, b);
 }
 
 /* A heap with the least worth on top. */
@@ -292,8 +292,8 @@ static void gdsf_put(store *s, uint32_t b, double cost) {
 static void class_hit(store *s, uint32_t b, double cost) {
     (void)cost;
     int class = s->where[b];
-    take(s, b);
-    push(s, class, b);
+    policies_take(s, b);
+    policies_push(s, class, b);
 }
 
 static void class_put(store *s, uint32_t b, double cost) {
@@ -302,12 +302,12 @@ static void class_put(store *s, uint32_t b, double cost) {
     while (s->queues[lowest].count == 0 && lowest < THIRD)
         lowest++;
     if (s->queues[FIRST].count + s->queues[SECOND].count + s->queues[THIRD].count >= s->room)
-        take(s, s->queues[lowest].back);
-    push(s, s->class, b);
+        policies_take(s, s->queues[lowest].back);
+    policies_push(s, s->class, b);
     while (s->queues[THIRD].count > s->room / 2) {
         uint32_t oldest = s->queues[THIRD].back;
-        take(s, oldest);
-        push(s, SECOND, oldest);
+        policies_take(s, oldest);
+        policies_push(s, SECOND, oldest);
     }
 }
 
@@ -379,7 +379,7 @@ static bool run_policy(const service *s, const policy *p, uint32_t room, outcome
     return made;
 }
 
-static int compare(bench *b, const service *s, uint32_t per_cent) {
+static int policies_compare(bench *b, const service *s, uint32_t per_cent) {
     uint32_t room = (uint32_t)((uint64_t)s->block_end * per_cent / 100);
     outcome lru = {0}, now;
     char name[64];
@@ -416,7 +416,7 @@ int bench_policies(bench *b) {
     if (code == CLI_OK)
         code = count_uses(b->c, &s);
     for (size_t i = 0; i < sizeof rooms / sizeof *rooms && code == CLI_OK; i++)
-        code = compare(b, &s, rooms[i]);
+        code = policies_compare(b, &s, rooms[i]);
     service_free(&s);
     return code;
 }

@@ -57,7 +57,7 @@ static pid_t start_host(const char *path) {
     return up ? pid : -1;
 }
 
-static void stop(pid_t pid) {
+static void shm_stop(pid_t pid) {
     if (pid <= 0)
         return;
     kill(pid, SIGKILL);
@@ -254,10 +254,10 @@ int bench_shm(bench *b) {
         code = against_redis(b, url, redis);
         if (redis >= 0)
             close(redis);
-        stop(peer);
+        shm_stop(peer);
         unlink(redis_path);
     }
-    stop(host);
+    shm_stop(host);
     unlink(path);
     cli_scratch_remove(folder);
     return code;

@@ -26,7 +26,7 @@ static double cpu_seconds(void) {
 
 /* An event is a step of the scheduler: somebody woke, or a message got to the ground's queue, or to
  * its end. How many of them are the latter, by the trace of the same run. */
-static int arrivals(bench *b, const char *text, sky_sim_options options, double *share) {
+static int sim_arrivals(bench *b, const char *text, sky_sim_options options, double *share) {
     static sky_sim_result r;
     char folder[4096], path[4200], line[256], kind[16];
     uint64_t arrived = 0;
@@ -69,7 +69,7 @@ static int events_row(bench *b, const char *strategy, unsigned gets) {
     snprintf(name, sizeof name, "%s, 6 KiB chunks", strategy);
     int code = bench_row(b, name, best / 1e6, "M events/s", "one million", 1);
     if (code == CLI_OK)
-        code = arrivals(b, text, options, &share);
+        code = sim_arrivals(b, text, options, &share);
     snprintf(name, sizeof name, "%s, of these messages at their end", strategy);
     return code == CLI_OK ? bench_row(b, name, best * share / 1e6, "M/s", "one million", 1) : code;
 }

@@ -148,7 +148,7 @@ static bool time_step(side_by_side *s, uint32_t number, uint32_t round, step wha
     return done;
 }
 
-static bool reopen(side_by_side *s, bench_store *store) {
+static bool stores_reopen(side_by_side *s, bench_store *store) {
     store->close(store);
     bench_settle(s->folder);
     bench_drop_pages(s->folder);
@@ -163,14 +163,14 @@ static bool one_round(side_by_side *s, uint32_t number, uint32_t round) {
     done = done && time_step(s, number, round, PUT);
     if (number == 0)
         done = done && time_step(s, number, round, PUT_TOGETHER);
-    done = done && reopen(s, store) && time_step(s, number, round, FIRST_GET);
+    done = done && stores_reopen(s, store) && time_step(s, number, round, FIRST_GET);
     done = done && time_step(s, number, round, SECOND_GET);
     store->close(store);
     cli_scratch_remove(s->folder);
     return done;
 }
 
-static int print(side_by_side *s) {
+static int stores_print(side_by_side *s) {
     const char *size = s->value_bytes == LARGE_BYTES ? "8 MiB" : "64 KiB";
     int code = CLI_OK;
     for (uint32_t n = 0; n < s->store_count; n++) {
@@ -189,7 +189,7 @@ static int print(side_by_side *s) {
     return code;
 }
 
-static int compare(side_by_side *s) {
+static int stores_compare(side_by_side *s) {
     for (uint32_t round = 0; round < s->rounds; round++) {
         for (uint32_t i = 0; i < s->store_count; i++) {
             uint32_t number = (i + round) % s->store_count;
@@ -198,7 +198,7 @@ static int compare(side_by_side *s) {
                                   s->stores[number].name);
         }
     }
-    return print(s);
+    return stores_print(s);
 }
 
 int bench_stores(bench *b, const char *folder, const uint8_t *data, size_t bytes) {
@@ -228,7 +228,7 @@ int bench_stores(bench *b, const char *folder, const uint8_t *data, size_t bytes
         s->value_bytes = sizes[i];
         s->count = most < few ? most : few;
         s->rounds = b->quick ? 1 : ROUNDS_MAX;
-        code = compare(s);
+        code = stores_compare(s);
     }
     free(to);
     free(s);

@@ -44,8 +44,8 @@ static bench_context context_of(const bench_prefix *p, const bench_form *forms, 
 }
 
 /* The best of `rounds`: a busy machine only ever adds. */
-static int load(bench *b, const bench_link *shape, const bench_context *context, uint32_t rounds,
-                double *best_ms) {
+static int stream_load(bench *b, const bench_link *shape, const bench_context *context,
+                       uint32_t rounds, double *best_ms) {
     sky_link link;
     sky_link_init(&link, shape->rate, shape->rtt_ns);
     for (uint32_t i = 0; i < rounds; i++) {
@@ -70,13 +70,13 @@ static int first_token(bench *b, const char *name, double bits_a_second, const b
     double ours = 0, raw = 0, packed = 0, levels = 0, text = 0;
     for (uint32_t i = 0; i < p->segment_count; i++)
         text += cli_ms(p->segments[i].compute_ns);
-    int code = load(b, &shape, &f16, rounds, &raw);
+    int code = stream_load(b, &shape, &f16, rounds, &raw);
     if (code == CLI_OK)
-        code = load(b, &shape, &q8, rounds, &packed);
+        code = stream_load(b, &shape, &q8, rounds, &packed);
     if (code == CLI_OK)
-        code = load(b, &shape, &all, rounds, &ours);
+        code = stream_load(b, &shape, &all, rounds, &ours);
     if (code == CLI_OK)
-        code = load(b, &shape, &loaded, rounds, &levels);
+        code = stream_load(b, &shape, &loaded, rounds, &levels);
     const char *ref = raw < packed ? "f16" : "q8_0";
     double best = raw < packed ? raw : packed;
     if (text < best) {
@@ -145,7 +145,7 @@ static sky_form form_of(const sky_level_cost *cost) {
 }
 
 /* The levels from `first` to `last`. */
-static void fill(sky_segment *segments, sky_level first, sky_level last, double token_ms) {
+static void stream_fill(sky_segment *segments, sky_level first, sky_level last, double token_ms) {
     size_t count;
     const sky_level_cost *costs = sky_level_costs(&count);
     for (uint32_t i = 0; i < BENCH_SEGMENTS_MAX; i++) {
@@ -187,7 +187,7 @@ static int deadline_rows(bench *b, const char *trace, const char *setting,
     return code;
 }
 
-static int deadlines(bench *b, double *rates, uint64_t seed) {
+static int stream_deadlines(bench *b, double *rates, uint64_t seed) {
     static const struct {
         const char *name;
         double bits_a_second, token_ms, busy_share;
@@ -206,7 +206,7 @@ static int deadlines(bench *b, double *rates, uint64_t seed) {
         sky_trace_kind kind = (sky_trace_kind)(i % SKY_TRACE_KINDS);
         size_t s = i / SKY_TRACE_KINDS;
         sky_experiment_result results[SKY_POLICIES];
-        fill(segments, SKY_LEVEL_8, SKY_LEVEL_ARCHIVE, settings[s].token_ms);
+        stream_fill(segments, SKY_LEVEL_8, SKY_LEVEL_ARCHIVE, settings[s].token_ms);
         sky_trace_fill(kind, seed, settings[s].bits_a_second / 8, TRACE_STEP_NS, rates,
                        TRACE_SAMPLES);
         sky_experiment experiment = deadline_experiment(b, segments, rates, seed);
@@ -225,7 +225,7 @@ static int deadlines(bench *b, double *rates, uint64_t seed) {
 /* One answer in twenty is half a second late: what that costs by how many are under way. */
 static int head_of_line(bench *b, double *rates, uint64_t seed) {
     sky_segment segments[BENCH_SEGMENTS_MAX];
-    fill(segments, SKY_LEVEL_4, SKY_LEVEL_4, 0);
+    stream_fill(segments, SKY_LEVEL_4, SKY_LEVEL_4, 0);
     sky_trace_fill(SKY_TRACE_STEADY, seed, 200e6 / 8, TRACE_STEP_NS, rates, TRACE_SAMPLES);
     sky_experiment experiment = deadline_experiment(b, segments, rates, seed);
     experiment.options = (sky_pacer_options){0};
@@ -266,7 +266,7 @@ int bench_stream(bench *b) {
     if (code == CLI_OK)
         code = head_of_line(b, rates, seed);
     if (code == CLI_OK)
-        code = deadlines(b, rates, seed);
+        code = stream_deadlines(b, rates, seed);
     free(rates);
     return code;
 }

@@ -24,7 +24,7 @@ static size_t row_bytes(const bench_prefix *p, uint32_t stream) {
     return 2 * (size_t)l->kv_heads * (stream % 2 ? l->v_dim : l->k_dim);
 }
 
-static int prepare(const cli *c, bench_prefix *p) {
+static int stream_prefix_prepare(const cli *c, bench_prefix *p) {
     for (uint32_t s = 0; s < 2 * p->layer_count; s++)
         p->rows_bytes += BENCH_SEGMENT_TOKENS * row_bytes(p, s);
     for (uint32_t i = 0; i < p->segment_count; i++) {
@@ -62,7 +62,7 @@ static int make_rows(const cli *c, bench_prefix *p) {
     for (uint32_t i = 0; i < MADE_UP_LAYERS; i++)
         p->layers[i] = (sky_skv_layer){1, MADE_UP_DIM, MADE_UP_DIM, SKY_ELEMENT_F16,
                                        SKY_ELEMENT_F16};
-    int code = prepare(c, p);
+    int code = stream_prefix_prepare(c, p);
     for (uint32_t i = 0; i < p->segment_count && code == CLI_OK; i++) {
         uint8_t *rows = p->segments[i].data[BENCH_F16];
         for (uint32_t s = 0; i == 0 && s < 2 * MADE_UP_LAYERS; s++)
@@ -98,7 +98,7 @@ static int take_layers(const cli *c, const sky_engine *e, bench_prefix *p) {
                                     group->v_row_bytes / heads / 2, SKY_ELEMENT_F16,
                                     SKY_ELEMENT_F16};
     }
-    return prepare(c, p);
+    return stream_prefix_prepare(c, p);
 }
 
 static sky_status compute_segment(const sky_engine *e, bench_prefix *p, const uint32_t *tokens,
@@ -192,7 +192,8 @@ static sky_skv_shape shape_of(const bench_prefix *p, uint32_t segment) {
                            .layers = p->layers};
 }
 
-static sky_status encode(bench_prefix *p, uint32_t segment, bench_form form, void *work) {
+static sky_status stream_prefix_encode(bench_prefix *p, uint32_t segment, bench_form form,
+                                       void *work) {
     bench_segment *s = &p->segments[segment];
     const sky_encode_options options = {.level = levels[form], .first_token_raw = segment == 0};
     sky_skv_shape shape = shape_of(p, segment);
@@ -270,7 +271,7 @@ static sky_status measure_form(bench_prefix *p, bench_form form, void *memory, u
     sky_time start = sky_now();
     double all = (double)p->rows_bytes * p->segment_count;
     for (uint32_t i = 0; i < p->segment_count && status == SKY_OK; i++)
-        status = encode(p, i, form, memory);
+        status = stream_prefix_encode(p, i, form, memory);
     p->encode_rate[form] = all / bench_seconds(start);
     for (uint32_t warm = 0; warm < 2; warm++) {
         start = sky_now();

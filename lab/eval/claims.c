@@ -21,7 +21,7 @@
 typedef enum { PREDICT_NOTHING, PREDICT_ANCHOR, PREDICT_PREVIOUS, PREDICT_PAIRS, WAYS } way;
 static const char *const way_names[WAYS] = {"none", "anchor", "previous", "pairs"};
 
-static int16_t quantise(float x, float step) {
+static int16_t claims_quantise(float x, float step) {
     float q = rintf(x / step);
     return (int16_t)(q > SYMBOL_MAX ? SYMBOL_MAX : q < -SYMBOL_MAX ? -SYMBOL_MAX : q);
 }
@@ -35,8 +35,8 @@ static void predict_channel(float *x, size_t tokens, size_t stride, float step, 
         float *at = x + t * stride;
         if (how == PREDICT_PAIRS && t % 2 == 0 && t + 1 < tokens) {
             float *next = at + stride;
-            q[t] = quantise((*at + *next) * half, step);
-            q[t + 1] = quantise((*at - *next) * half, step);
+            q[t] = claims_quantise((*at + *next) * half, step);
+            q[t + 1] = claims_quantise((*at - *next) * half, step);
             *at = (float)(q[t] + q[t + 1]) * step * half;
             *next = (float)(q[t] - q[t + 1]) * step * half;
             t++;
@@ -45,7 +45,7 @@ static void predict_channel(float *x, size_t tokens, size_t stride, float step, 
         float guess = how == PREDICT_ANCHOR && t % ANCHOR_EVERY == 0 ? 0 : anchor;
         if (how == PREDICT_NOTHING || how == PREDICT_PAIRS)
             guess = 0;
-        q[t] = quantise(*at - guess, step);
+        q[t] = claims_quantise(*at - guess, step);
         *at = guess + (float)q[t] * step;
         if (how == PREDICT_PREVIOUS || t % ANCHOR_EVERY == 0)
             anchor = *at;
@@ -53,7 +53,7 @@ static void predict_channel(float *x, size_t tokens, size_t stride, float step, 
 }
 
 /* Entropy, in bits altogether, of the symbols q[0], q[every], … (`rest`: of all but these). */
-static double entropy(const int16_t *q, size_t count, size_t every, bool rest) {
+static double claims_entropy(const int16_t *q, size_t count, size_t every, bool rest) {
     uint32_t seen[2 * SYMBOL_MAX + 1];
     double n = 0, sum = 0, kinds = 0;
     memset(seen, 0, sizeof seen);
@@ -79,15 +79,15 @@ static double predict_stream(const eval_stream *s, float *values, float step, wa
     for (size_t i = 0; q && i < width; i++) {
         predict_channel(values + i, s->token_count, width, step, how, q);
         size_t apart = how == PREDICT_PAIRS ? 2 : how == PREDICT_ANCHOR ? ANCHOR_EVERY : 1;
-        bits += entropy(q, s->token_count, apart, false);
+        bits += claims_entropy(q, s->token_count, apart, false);
         if (apart > 1)
-            bits += entropy(q, s->token_count, apart, true);
+            bits += claims_entropy(q, s->token_count, apart, true);
     }
     free(q);
     return bits;
 }
 
-static void centre(const eval_stream *s, float *values) {
+static void claims_centre(const eval_stream *s, float *values) {
     size_t width = eval_width(s);
     for (size_t i = 0; i < width; i++) {
         double sum = 0;
@@ -98,7 +98,7 @@ static void centre(const eval_stream *s, float *values) {
     }
 }
 
-static float spread(const eval_stream *s, const float *values) {
+static float claims_spread(const eval_stream *s, const float *values) {
     double squares = 0;
     for (size_t i = 0; i < eval_elements(s); i++)
         squares += (double)values[i] * (double)values[i];
@@ -123,8 +123,8 @@ static int delta_of(const cli *c, const eval_text *t, const eval_stream *s, bool
     eval_rows_read(s, values);
     if (undone)
         eval_unrope(s, values);
-    centre(s, values);
-    float step = 0.4f * spread(s, values);
+    claims_centre(s, values);
+    float step = 0.4f * claims_spread(s, values);
     for (int w = 0; w < WAYS; w++) {
         memcpy(scratch, values, eval_elements(s) * sizeof *scratch);
         bits[w] = predict_stream(s, scratch, step, (way)w);
@@ -150,14 +150,14 @@ static void count_groups(groups *g, const eval_stream *s, const float *values) {
         for (size_t i = 0; i < width; i++)
             high = fmaxf(high, fabsf(x[i]));
         for (size_t i = 0; i < width; i++) {
-            q[t * width + i] = quantise(x[i], high > 0 ? high / most : 1);
+            q[t * width + i] = claims_quantise(x[i], high > 0 ? high / most : 1);
             g->seen[!s->is_k][q[t * width + i] + 15]++;
         }
     }
     if (q) {
-        g->layers += entropy(q, n, 1, false);
+        g->layers += claims_entropy(q, n, 1, false);
         for (size_t i = 0; i < width; i++)
-            g->channels += entropy(q + i, n - i, width, false);
+            g->channels += claims_entropy(q + i, n - i, width, false);
         g->tables += (double)width * 33 * 16 * ceil(s->token_count / 256.0);
         g->elements += (double)n;
     }
@@ -187,8 +187,8 @@ static int depth_of(const cli *c, eval_model *m, eval_text *t, size_t i, float *
     uint64_t random = 0x9e3779b97f4a7c15u + i;
     eval_score score;
     eval_rows_read(s, values);
-    centre(s, values);
-    float half_width = sqrtf(3 * 0.05f) * spread(s, values);
+    claims_centre(s, values);
+    float half_width = sqrtf(3 * 0.05f) * claims_spread(s, values);
     eval_rows_read(s, values);
     for (size_t j = s->first_token == 0 ? eval_width(s) : 0; j < eval_elements(s); j++) {
         random ^= random << 13, random ^= random >> 7, random ^= random << 17;

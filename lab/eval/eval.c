@@ -88,7 +88,8 @@ static int find_texts(cli *c, session *s) {
     return code;
 }
 
-static int measure(cli *c, session *s, eval_text *t, eval_scheme *scheme, eval_report *report) {
+static int eval_measure_scheme(cli *c, session *s, eval_text *t, eval_scheme *scheme,
+                               eval_report *report) {
     eval_row row = {.scheme = scheme, .text = t};
     cli_progress("%s: %s", t->name, scheme->name);
     eval_text_reset(t);
@@ -102,7 +103,7 @@ static int measure(cli *c, session *s, eval_text *t, eval_scheme *scheme, eval_r
 static int measure_all(cli *c, session *s, eval_text *t, eval_report *report) {
     int code = CLI_OK;
     for (size_t i = 0; i < s->scheme_count && code == CLI_OK; i++)
-        code = measure(c, s, t, &s->schemes[i], report);
+        code = eval_measure_scheme(c, s, t, &s->schemes[i], report);
     return code;
 }
 

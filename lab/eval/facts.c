@@ -24,7 +24,7 @@ static const char *const words[] = {
 #define PLANTED (2 * FACTS) /* each twice: a small model needs it */
 
 /* The filler in as many pieces as there are facts, each cut between words, a fact behind each. */
-static char *compose(const char *filler, size_t bytes) {
+static char *facts_compose(const char *filler, size_t bytes) {
     size_t room = bytes + PLANTED * 64 + 1, at = 0;
     char *text = malloc(room);
     size_t from = 0;
@@ -53,7 +53,7 @@ static int cut_question(const cli *c, const cli_model *model, const char *text, 
     return CLI_OK;
 }
 
-static int ask(const cli *c, const cli_model *model, size_t opening, eval_text *t) {
+static int facts_ask(const cli *c, const cli_model *model, size_t opening, eval_text *t) {
     t->questions = calloc(FACTS, sizeof *t->questions);
     t->question_tokens = calloc(FACTS, sizeof *t->question_tokens);
     t->choices = calloc(FACTS, sizeof *t->choices);
@@ -92,12 +92,13 @@ int eval_text_facts(const cli *c, eval_model *m, const char *filler_path, uint32
         code = cli_blob_read(c, filler_path, 1u << 24, &filler);
     /* four letters a token, ten tokens a fact: cut to what is asked for afterwards */
     size_t bytes = prefix > 13 * PLANTED ? 4 * (prefix - 11 * PLANTED) : 4 * PLANTED;
-    char *text = code == CLI_OK ? compose(filler.data, bytes < filler.bytes ? bytes : filler.bytes)
-                                : NULL;
+    char *text = code == CLI_OK
+                     ? facts_compose(filler.data, bytes < filler.bytes ? bytes : filler.bytes)
+                     : NULL;
     if (text)
         code = cli_model_tokenize(c, &model, text, strlen(text), FACTS + 1, &tokens, &count);
     if (code == CLI_OK)
-        code = ask(c, &model, opening, t);
+        code = facts_ask(c, &model, opening, t);
     for (size_t i = 0; code == CLI_OK && i < FACTS; i++)
         tokens[count + 1 + i] = t->choices[i];
     if (code == CLI_OK)

@@ -44,7 +44,7 @@ static int way_of(const eval_sum *s) {
     return sky_level_parse(name, &level) == SKY_OK && level != SKY_LEVEL_ARCHIVE ? 0 : -1;
 }
 
-static bool shown(const eval_sum *s) {
+static bool plot_shown(const eval_sum *s) {
     return s->texts > 0 && s->kld > 0 && bits_of(s) < 15.5;
 }
 
@@ -77,7 +77,7 @@ static const eval_sum *next_of(const eval_report *report, int way, double bits) 
     const eval_sum *next = NULL;
     for (size_t i = 0; i < report->count; i++) {
         const eval_sum *s = &report->sums[i];
-        if (shown(s) && way_of(s) == way && bits_of(s) > bits &&
+        if (plot_shown(s) && way_of(s) == way && bits_of(s) > bits &&
             (!next || bits_of(s) < bits_of(next)))
             next = s;
     }
@@ -109,7 +109,7 @@ static void draw_references(const plot *p, const eval_report *report) {
     double last_x = -100, label_y = -100;
     for (size_t i = 0; i < report->count; i++) {
         const eval_sum *s = &report->sums[i];
-        if (!shown(s) || way_of(s) >= 0)
+        if (!plot_shown(s) || way_of(s) >= 0)
             continue;
         double x = x_of(p, bits_of(s)), y = y_of(p, kld_of(s));
         bool crowded = fabs(x - last_x) < 40 && fabs(y + 4 - label_y) < 12;
@@ -125,7 +125,7 @@ static void draw_references(const plot *p, const eval_report *report) {
 static void find_edges(plot *p, const eval_report *report) {
     double low = 1, high = 1e-9;
     for (size_t i = 0; i < report->count; i++) {
-        if (!shown(&report->sums[i]))
+        if (!plot_shown(&report->sums[i]))
             continue;
         low = fmin(low, kld_of(&report->sums[i]));
         high = fmax(high, kld_of(&report->sums[i]));

@@ -72,7 +72,7 @@ static void ggml_type(const eval_scheme *scheme, const eval_stream *s, float *va
 }
 
 /* Walsh-Hadamard over each head after fixed random signs; its own inverse but for the signs. */
-static void rotate(const eval_stream *s, float *values, bool back) {
+static void references_rotate(const eval_stream *s, float *values, bool back) {
     uint32_t width = s->dim & -s->dim; /* the largest power of two that divides a head */
     float scale = 1 / sqrtf((float)width);
     for (size_t at = 0; at < eval_elements(s); at += width) {
@@ -103,9 +103,9 @@ static void rotated_q4(const eval_scheme *scheme, const eval_stream *s, float *v
                        double *bits) {
     (void)scheme;
     size_t bytes = 0;
-    rotate(s, values, false);
+    references_rotate(s, values, false);
     sky_llama_round_trip("q4_0", values, eval_elements(s), &bytes);
-    rotate(s, values, true);
+    references_rotate(s, values, true);
     *bits = 8.0 * (double)bytes;
 }
 
@@ -125,7 +125,8 @@ static void kivi_group(float *x, size_t count, size_t stride, int bits) {
 }
 
 /* K in groups along tokens, V in groups along channels (KIVI, section 3). */
-static void kivi(const eval_scheme *scheme, const eval_stream *s, float *values, double *bits) {
+static void references_kivi(const eval_scheme *scheme, const eval_stream *s, float *values,
+                            double *bits) {
     size_t width = eval_width(s), group = (size_t)scheme->group;
     double groups = 0;
     if (s->is_k) {
@@ -161,7 +162,8 @@ static double cachegen_bits(const int8_t *q, size_t tokens, size_t width) {
 
 /* As shipped: no delta; symmetric, scaled by the largest value of each token; 32 bins for K of the
  * first ten layers and V of the first two, 16 elsewhere. */
-static void cachegen(const eval_scheme *scheme, const eval_stream *s, float *values, double *bits) {
+static void references_cachegen(const eval_scheme *scheme, const eval_stream *s, float *values,
+                                double *bits) {
     (void)scheme;
     size_t width = eval_width(s);
     float most = s->layer->model_layer < (s->is_k ? 10u : 2u) ? 15 : 7;
@@ -251,9 +253,9 @@ static const eval_scheme references[] = {
     {.name = "q5_0", .code = code_streams, .stream = ggml_type},
     {.name = "q4_0", .code = code_streams, .stream = ggml_type},
     {.name = "q4_0-rotated", .code = code_streams, .stream = rotated_q4},
-    {.name = "kivi-4", .code = code_streams, .stream = kivi, .bits = 4, .group = 32},
-    {.name = "kivi-2", .code = code_streams, .stream = kivi, .bits = 2, .group = 32},
-    {.name = "cachegen", .code = code_streams, .stream = cachegen},
+    {.name = "kivi-4", .code = code_streams, .stream = references_kivi, .bits = 4, .group = 32},
+    {.name = "kivi-2", .code = code_streams, .stream = references_kivi, .bits = 2, .group = 32},
+    {.name = "cachegen", .code = code_streams, .stream = references_cachegen},
     {.name = "cachegen-note", .code = code_streams, .stream = cachegen_note},
 };
 

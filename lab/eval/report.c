@@ -9,7 +9,7 @@
 
 #define LINES_BYTES_MAX (64u << 20)
 
-static double gbps(double elements, double seconds) {
+static double report_gbps(double elements, double seconds) {
     return seconds > 0 ? 2 * elements / seconds / 1e9 : 0;
 }
 
@@ -20,16 +20,16 @@ static json_t *number_or_null(double value) {
 static int print_line(const cli *c, const eval_row *row) {
     const eval_text *t = row->text;
     double elements = (double)t->element_count;
-    json_t *o = json_pack("{s:s, s:s, s:f, s:I, s:f, s:f, s:f, s:f, s:o, s:o, s:f, s:i, s:o, s:o}",
-                          "level", row->scheme->name, "text", t->name, "bits_per_element",
-                          8 * row->bytes / elements, "bytes", (json_int_t)row->bytes, "kld_mean",
-                          row->score.kld_mean, "kld_p999", row->score.kld_p999, "top1",
-                          row->score.top1, "ppl_ratio", row->score.ppl_ratio, "encode_gbps",
-                          number_or_null(gbps(elements, row->scheme->encode_s)), "decode_gbps",
-                          number_or_null(gbps(elements, row->scheme->decode_s)), "rms_dp",
-                          row->score.rms_dp, "prefix", (int)t->prefix, "right",
-                          t->questions ? json_integer(row->score.right) : json_null(), "asked",
-                          t->questions ? json_integer(t->next) : json_null());
+    json_t *o = json_pack(
+        "{s:s, s:s, s:f, s:I, s:f, s:f, s:f, s:f, s:o, s:o, s:f, s:i, s:o, s:o}", "level",
+        row->scheme->name, "text", t->name, "bits_per_element", 8 * row->bytes / elements, "bytes",
+        (json_int_t)row->bytes, "kld_mean", row->score.kld_mean, "kld_p999", row->score.kld_p999,
+        "top1", row->score.top1, "ppl_ratio", row->score.ppl_ratio, "encode_gbps",
+        number_or_null(report_gbps(elements, row->scheme->encode_s)), "decode_gbps",
+        number_or_null(report_gbps(elements, row->scheme->decode_s)), "rms_dp", row->score.rms_dp,
+        "prefix", (int)t->prefix, "right",
+        t->questions ? json_integer(row->score.right) : json_null(), "asked",
+        t->questions ? json_integer(t->next) : json_null());
     return cli_json_print(c, o);
 }
 
@@ -68,15 +68,15 @@ int eval_report_add(const cli *c, eval_report *report, const eval_row *row) {
     return c->json ? print_line(c, row) : CLI_OK;
 }
 
-static double field(const json_t *line, const char *name) {
+static double report_field(const json_t *line, const char *name) {
     return json_number_value(json_object_get(line, name));
 }
 
 /* SKY_E_SYNTAX: eval did not print it. */
 static sky_status take_line(eval_report *report, const json_t *line) {
     const char *level = json_string_value(json_object_get(line, "level"));
-    double elements = 8 * field(line, "bytes") / field(line, "bits_per_element");
-    double right = field(line, "right"), asked = field(line, "asked");
+    double elements = 8 * report_field(line, "bytes") / report_field(line, "bits_per_element");
+    double right = report_field(line, "right"), asked = report_field(line, "asked");
     if (!level || !(elements > 0) || !(right >= 0 && right <= asked && asked <= 1e6))
         return SKY_E_SYNTAX;
     eval_sum *sum = sum_of(report, level);
@@ -88,16 +88,16 @@ static sky_status take_line(eval_report *report, const json_t *line) {
         return SKY_OK;
     }
     sum->texts++;
-    sum->bytes += field(line, "bytes");
+    sum->bytes += report_field(line, "bytes");
     sum->elements += elements;
-    sum->kld += field(line, "kld_mean");
-    sum->kld_p999 = fmax(sum->kld_p999, field(line, "kld_p999"));
-    sum->top1 += field(line, "top1");
-    sum->log_ppl += log(field(line, "ppl_ratio"));
-    if (field(line, "encode_gbps") > 0)
-        sum->encode_s += 2e-9 * elements / field(line, "encode_gbps");
-    if (field(line, "decode_gbps") > 0)
-        sum->decode_s += 2e-9 * elements / field(line, "decode_gbps");
+    sum->kld += report_field(line, "kld_mean");
+    sum->kld_p999 = fmax(sum->kld_p999, report_field(line, "kld_p999"));
+    sum->top1 += report_field(line, "top1");
+    sum->log_ppl += log(report_field(line, "ppl_ratio"));
+    if (report_field(line, "encode_gbps") > 0)
+        sum->encode_s += 2e-9 * elements / report_field(line, "encode_gbps");
+    if (report_field(line, "decode_gbps") > 0)
+        sum->decode_s += 2e-9 * elements / report_field(line, "decode_gbps");
     return SKY_OK;
 }
 
@@ -159,7 +159,7 @@ static void ladder_cell(cli_table *t, const eval_report *report, const eval_sum 
 
 static void speed_cell(cli_table *t, double elements, double seconds) {
     if (seconds > 0)
-        cli_table_cell(t, "%.2f", gbps(elements, seconds));
+        cli_table_cell(t, "%.2f", report_gbps(elements, seconds));
     else
         cli_table_cell(t, "%s", "");
 }

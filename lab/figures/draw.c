@@ -177,7 +177,7 @@ static svg_series *series_of(svg_chart *c, const char *prefix, const char *value
     return added;
 }
 
-static bool shows(const panel *p, const row *head, const row *r) {
+static bool draw_shows(const panel *p, const row *head, const row *r) {
     for (size_t i = 0; i < 2 && p->where[i][0]; i++) {
         const char *cell = cell_of(head, r, p->where[i][0]);
         if (!cell || strcmp(cell, p->where[i][1]) != 0)
@@ -196,7 +196,7 @@ static bool take_row(const picture *p, svg_chart *charts, const row *head, const
         const char *y = cell_of(head, r, p->panels[i].y);
         if (!name || !x || !y)
             return false;
-        if (!shows(&p->panels[i], head, r))
+        if (!draw_shows(&p->panels[i], head, r))
             continue;
         svg_series *s = series_of(&charts[i], p->prefix, name);
         if (!s)

@@ -33,7 +33,7 @@ void svg_add(svg_series *s, double x, double y) {
     s->y[s->count++] = y;
 }
 
-static void head(FILE *f, double width, double height) {
+static void svg_head(FILE *f, double width, double height) {
     fprintf(f,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
             "viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\" font-size=\"11\">\n"
@@ -41,7 +41,7 @@ static void head(FILE *f, double width, double height) {
             width, height, width, height);
 }
 
-static bool end(FILE *f) {
+static bool svg_end(FILE *f) {
     fputs("</svg>\n", f);
     bool ok = !ferror(f);
     return fclose(f) == 0 && ok;
@@ -66,15 +66,15 @@ static axis log_axis(double low, double high) {
     return (axis){from, to > from ? to : from + 1, 1, true};
 }
 
-static bool drawn(const svg_chart *c, const svg_series *s, size_t i) {
+static bool svg_drawn(const svg_chart *c, const svg_series *s, size_t i) {
     return !(c->x_log && s->x[i] <= 0) && !(c->y_log && s->y[i] <= 0);
 }
 
-static void range(const svg_chart *c, axis *x, axis *y) {
+static void svg_range(const svg_chart *c, axis *x, axis *y) {
     double low[2] = {INFINITY, INFINITY}, high[2] = {-INFINITY, -INFINITY};
     for (size_t s = 0; s < c->series_count; s++) {
         for (size_t i = 0; i < c->series[s].count; i++) {
-            if (!drawn(c, &c->series[s], i))
+            if (!svg_drawn(c, &c->series[s], i))
                 continue;
             low[0] = fmin(low[0], c->series[s].x[i]);
             high[0] = fmax(high[0], c->series[s].x[i]);
@@ -88,16 +88,16 @@ static void range(const svg_chart *c, axis *x, axis *y) {
     *y = c->y_log ? log_axis(low[1], high[1]) : round_axis(low[1], high[1]);
 }
 
-static double place(const axis *a, double value, double from, double to) {
+static double svg_place(const axis *a, double value, double from, double to) {
     value = a->log ? log10(value) : value;
     return from + (value - a->low) / (a->high - a->low) * (to - from);
 }
 
-static int ticks(const axis *a) {
+static int svg_ticks(const axis *a) {
     return (int)lround((a->high - a->low) / a->step);
 }
 
-static double tick(const axis *a, int i) {
+static double svg_tick(const axis *a, int i) {
     double value = a->low + i * a->step;
     if (a->log)
         return pow(10, value);
@@ -108,15 +108,15 @@ static void draw_frame(FILE *f, const svg_chart *c, const axis *x, const axis *y
     double right = CHART_WIDTH - RIGHT, bottom = CHART_HEIGHT - BOTTOM;
     fprintf(f, "<text x=\"%.1f\" y=\"16\" font-size=\"13\" font-weight=\"bold\">%s</text>\n", LEFT,
             c->title);
-    for (int i = 0; i <= ticks(x); i++) {
-        double v = tick(x, i), at = place(x, v, LEFT, right);
+    for (int i = 0; i <= svg_ticks(x); i++) {
+        double v = svg_tick(x, i), at = svg_place(x, v, LEFT, right);
         fprintf(f,
                 "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#eee\"/>"
                 "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%g</text>\n",
                 at, TOP, at, bottom, at, bottom + 14, v);
     }
-    for (int i = 0; i <= ticks(y); i++) {
-        double v = tick(y, i), at = place(y, v, bottom, TOP);
+    for (int i = 0; i <= svg_ticks(y); i++) {
+        double v = svg_tick(y, i), at = svg_place(y, v, bottom, TOP);
         fprintf(f,
                 "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#eee\"/>"
                 "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n",
@@ -166,19 +166,19 @@ static void draw_series(FILE *f, const svg_chart *c, size_t s, const axis *x, co
             "stroke-dasharray=\"%s\" points=\"",
             colours[s], many ? 1.3 : widths[s], dashes[s]);
     for (size_t i = 0; i < line->count; i++)
-        if (drawn(c, line, i))
-            fprintf(f, "%.1f,%.1f ", place(x, line->x[i], LEFT, right),
-                    place(y, line->y[i], bottom, TOP));
+        if (svg_drawn(c, line, i))
+            fprintf(f, "%.1f,%.1f ", svg_place(x, line->x[i], LEFT, right),
+                    svg_place(y, line->y[i], bottom, TOP));
     fputs("\"/>\n", f);
     for (size_t i = 0; i < line->count; i++)
-        if (drawn(c, line, i))
-            draw_mark(f, s, place(x, line->x[i], LEFT, right), place(y, line->y[i], bottom, TOP),
-                      many ? 0.5 : 1);
+        if (svg_drawn(c, line, i))
+            draw_mark(f, s, svg_place(x, line->x[i], LEFT, right),
+                      svg_place(y, line->y[i], bottom, TOP), many ? 0.5 : 1);
 }
 
 static void draw_chart(FILE *f, const svg_chart *c) {
     axis x, y;
-    range(c, &x, &y);
+    svg_range(c, &x, &y);
     draw_frame(f, c, &x, &y);
     double step = (CHART_WIDTH - RIGHT - LEFT) / (double)(c->series_count ? c->series_count : 1);
     double sample = c->series_count > 4 ? 14 : 20;
@@ -199,7 +199,7 @@ bool svg_charts_write(const char *path, const svg_chart *charts, size_t count, s
     if (!f)
         return false;
     size_t rows = (count + columns - 1) / columns;
-    head(f, CHART_WIDTH * (double)columns, CHART_HEIGHT * (double)rows);
+    svg_head(f, CHART_WIDTH * (double)columns, CHART_HEIGHT * (double)rows);
     for (size_t i = 0; i < count; i++) {
         size_t row = i / columns, column = i % columns;
         fprintf(f, "<g transform=\"translate(%.0f %.0f)\">\n", CHART_WIDTH * (double)column,
@@ -207,7 +207,7 @@ bool svg_charts_write(const char *path, const svg_chart *charts, size_t count, s
         draw_chart(f, &charts[i]);
         fputs("</g>\n", f);
     }
-    return end(f);
+    return svg_end(f);
 }
 
 /* ---- maps ---- */
@@ -250,7 +250,7 @@ bool svg_maps_write(const char *path, const svg_map *maps, size_t count) {
         height += 56 + CELL * maps[i].planes;
         width = fmax(width, 52 + CELL * maps[i].slots);
     }
-    head(f, width, height);
+    svg_head(f, width, height);
     double y = 0;
     for (size_t i = 0; i < count; i++) {
         fprintf(f, "<g transform=\"translate(0 %.0f)\">\n", y);
@@ -258,5 +258,5 @@ bool svg_maps_write(const char *path, const svg_map *maps, size_t count) {
         fputs("</g>\n", f);
         y += 56 + CELL * maps[i].planes;
     }
-    return end(f);
+    return svg_end(f);
 }

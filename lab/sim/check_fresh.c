@@ -56,7 +56,7 @@ sky_status sky_check_fresh_put_begins(sky_check_fresh *c, uint32_t key, uint32_t
     return SKY_OK;
 }
 
-static void learn(sky__fresh_key *k, const put *p) {
+static void check_fresh_learn(sky__fresh_key *k, const put *p) {
     k->known = sky__later(k->known, p->began);
 }
 
@@ -68,7 +68,7 @@ void sky_check_fresh_put_ends(sky_check_fresh *c, uint32_t key, uint32_t version
     put *p = &k->puts[version - 1];
     p->ended = now;
     if (acknowledged && p->began >= k->forgotten)
-        learn(k, p);
+        check_fresh_learn(k, p);
 }
 
 sky_time sky_check_fresh_floor(const sky_check_fresh *c, uint32_t key) {
@@ -86,7 +86,7 @@ bool sky_check_fresh_shown(sky_check_fresh *c, uint32_t key, uint32_t version, s
     c->judged++;
     c->older += !fresh;
     if (fresh && p->began >= k->forgotten)
-        learn(k, p);
+        check_fresh_learn(k, p);
     return fresh;
 }
 

@@ -44,7 +44,7 @@ void sky_check_nodes_crashed(sky_check_nodes *c, uint32_t number) {
 }
 
 /* Without memory for it nothing more is known of this satellite: its answers are not judged. */
-static bool owe(sky__owed *o, const debt *d) {
+static bool check_nodes_owe(sky__owed *o, const debt *d) {
     if (o->count == o->max) {
         uint32_t more = o->max ? 2 * o->max : 64;
         debt *debts = calloc(more, sizeof *debts);
@@ -70,7 +70,7 @@ static bool is_request(const sky_message *m, sky_satellite from) {
 
 /* ---- heard ---- */
 
-static bool holds(const sky_node *n, const sky_chunk_id *id) {
+static bool check_nodes_holds(const sky_node *n, const sky_chunk_id *id) {
     sky_node_chunk chunk;
     return sky_node_find(n, id, &chunk);
 }
@@ -100,10 +100,10 @@ static void judge_request(sky_check_nodes *c, uint32_t number, const sky_node *n
     bool refused = is->refused > was->refused;
     debt owed = {
         .to = d->from, .request = m->request, .id = m->id, .type = m->type, .refused = refused};
-    bool noted = owe(&c->owed[number], &owed);
+    bool noted = check_nodes_owe(&c->owed[number], &owed);
     c->answers &= !noted || c->owed[number].count == n->job_count;
     if (m->type == SKY_WIRE_SET && m->id.number > 0)
-        c->stores &= refused || holds(n, &m->id);
+        c->stores &= refused || check_nodes_holds(n, &m->id);
 }
 
 /* One whose block is known to be lost need not be held, and a head has one that is newer. */
@@ -117,7 +117,8 @@ static void judge_migrate(sky_check_nodes *c, const sky_node *n, const sky_messa
         return;
     }
     bool stored = n->acks[n->ack_count - 1].value != SKY_NOT_STORED;
-    c->stores &= !stored || is->purged > was->purged || m->id.number == 0 || holds(n, &m->id);
+    c->stores &= !stored || is->purged > was->purged || m->id.number == 0 ||
+                 check_nodes_holds(n, &m->id);
 }
 
 static void judge_drop(sky_check_nodes *c, const sky_node *n, const sky_message *m) {
@@ -131,7 +132,8 @@ static void judge_drop(sky_check_nodes *c, const sky_node *n, const sky_message 
     }
 }
 
-static void hear(sky_check_nodes *c, uint32_t number, const sky_node *n, const sky_datagram *d) {
+static void check_nodes_hear(sky_check_nodes *c, uint32_t number, const sky_node *n,
+                             const sky_datagram *d) {
     sky_message m;
     if (sky_message_decode(d->data, d->bytes, &m) != SKY_OK)
         return;
@@ -145,7 +147,7 @@ static void hear(sky_check_nodes *c, uint32_t number, const sky_node *n, const s
 
 /* ---- said ---- */
 
-static bool answers(const debt *owed, const sky_message *m) {
+static bool check_nodes_answers(const debt *owed, const sky_message *m) {
     switch (owed->type) {
     case SKY_WIRE_SET:
         return m->type == SKY_WIRE_SET_ACK && (m->outcome == SKY_NOT_STORED) == owed->refused;
@@ -165,7 +167,8 @@ static bool is_about(const debt *owed, const sky_message *m) {
            (any || m->id.version == owed->id.version);
 }
 
-static void say(sky_check_nodes *c, uint32_t number, const sky_node *n, const sky_datagram *d) {
+static void check_nodes_say(sky_check_nodes *c, uint32_t number, const sky_node *n,
+                            const sky_datagram *d) {
     sky_message m;
     sky__owed *o = &c->owed[number];
     if (sky_message_decode(d->data, d->bytes, &m) != SKY_OK) {
@@ -180,7 +183,7 @@ static void say(sky_check_nodes *c, uint32_t number, const sky_node *n, const sk
         return;
     const debt *owed = o->count > 0 ? &o->debts[o->first] : NULL;
     c->answers &= owed && sky_satellite_equal(owed->to, d->to) && is_about(owed, &m) &&
-                  answers(owed, &m);
+                  check_nodes_answers(owed, &m);
     if (owed) {
         o->first = (o->first + 1) % o->max;
         o->count--;
@@ -198,9 +201,9 @@ void sky_check_nodes_tap(void *context, sky_world_tap_kind kind, const sky_node 
         c->before.jobs = node->job_count;
         c->before.acks = node->ack_count;
     } else if (kind == SKY_TAP_HEARD) {
-        hear(c, number, node, d);
+        check_nodes_hear(c, number, node, d);
     } else {
-        say(c, number, node, d);
+        check_nodes_say(c, number, node, d);
     }
 }
 

@@ -112,7 +112,7 @@ static uint32_t on_ring(uint32_t from, int64_t steps, uint32_t count) {
 }
 
 /* Who stood overhead at a turn; aboard the host does for ever. */
-static sky_satellite overhead(const sky_world *w, const sky_scenario *s, uint64_t turns) {
+static sky_satellite check_sky_overhead(const sky_world *w, const sky_scenario *s, uint64_t turns) {
     if (s->placement.strategy == SKY_PLACE_HOP)
         return s->centre;
     if (s->physical)
@@ -133,7 +133,7 @@ bool sky_check_placed(const sky_world *w, uint32_t ground, const sky_scenario *s
     sky_chunk_facts facts;
     sky_session_chunk(session, block, 1, &id, &facts, &bytes);
     uint64_t turns = sky_turns_at_ms(&sky_world_frame(w)->turning, facts.set_ms);
-    sky_satellite first = overhead(w, s, turns);
+    sky_satellite first = check_sky_overhead(w, s, turns);
     if (!sky_satellite_equal(facts.centre, first))
         return false;
     if (p->strategy == SKY_PLACE_ROTATION) { /* row by row from the north-west corner */

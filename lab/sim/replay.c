@@ -116,7 +116,8 @@ static bool in_sky(const replay *r, uint32_t block) {
            sky_index_find(sky_session_index(sky_world_session(r->world)), &key) != SKY_BLOCK_NONE;
 }
 
-static bool submit(replay *r, sky_op op, const sky_replay_request *q, uint32_t index, flying *of) {
+static bool replay_submit(replay *r, sky_op op, const sky_replay_request *q, uint32_t index,
+                          flying *of) {
     if (r->free_count == 0)
         return false;
     uint32_t e = r->free_errands[--r->free_count];
@@ -134,7 +135,7 @@ static bool submit(replay *r, sky_op op, const sky_replay_request *q, uint32_t i
     return false;
 }
 
-static bool fetch(void *host, void *request, uint64_t offset, void *data, size_t bytes) {
+static bool replay_fetch(void *host, void *request, uint64_t offset, void *data, size_t bytes) {
     (void)host;
     (void)request;
     (void)offset;
@@ -142,7 +143,8 @@ static bool fetch(void *host, void *request, uint64_t offset, void *data, size_t
     return true;
 }
 
-static bool deliver(void *host, void *request, uint64_t offset, const void *data, size_t bytes) {
+static bool replay_deliver(void *host, void *request, uint64_t offset, const void *data,
+                           size_t bytes) {
     (void)host;
     (void)request;
     (void)offset;
@@ -154,7 +156,7 @@ static bool deliver(void *host, void *request, uint64_t offset, const void *data
 /* ---- one request ---- */
 
 /* All of its blocks that come at all are there: compute the rest, and keep what is new. */
-static void finish(replay *r, flying *f, sky_time now) {
+static void replay_finish(replay *r, flying *f, sky_time now) {
     const sky_replay_request *q = f->request;
     uint64_t held_tokens = (uint64_t)f->whole * r->options->block_tokens;
     uint64_t left = q->tokens > held_tokens ? q->tokens - held_tokens : 0;
@@ -170,14 +172,14 @@ static void finish(replay *r, flying *f, sky_time now) {
         memory_use(&r->memory, q->blocks[i]);
         if (!r->world || in_sky(r, q->blocks[i]))
             continue;
-        if (submit(r, SKY_OP_PUT, q, i, NULL))
+        if (replay_submit(r, SKY_OP_PUT, q, i, NULL))
             r->result.sky_sets++;
         else
             r->result.dropped_sets++;
     }
 }
 
-static void begin(replay *r, flying *f, sky_time now) {
+static void replay_begin(replay *r, flying *f, sky_time now) {
     const sky_replay_request *q = f->request;
     f->began = now;
     r->result.requests++;
@@ -187,15 +189,15 @@ static void begin(replay *r, flying *f, sky_time now) {
         f->from_memory[i] = r->memory.held[q->blocks[i]];
         if (f->from_memory[i])
             continue;
-        if (!in_sky(r, q->blocks[i]) || !submit(r, SKY_OP_GET, q, i, f))
+        if (!in_sky(r, q->blocks[i]) || !replay_submit(r, SKY_OP_GET, q, i, f))
             break;
         f->open++;
     }
     if (--f->open == 0)
-        finish(r, f, now);
+        replay_finish(r, f, now);
 }
 
-static void collect(replay *r) {
+static void replay_collect(replay *r) {
     sky_result done;
     while (sky_world_result(r->world, &done)) {
         errand *e = done.context;
@@ -208,7 +210,7 @@ static void collect(replay *r) {
             f->whole = e->index < f->whole ? e->index : f->whole;
         }
         if (--f->open == 0)
-            finish(r, f, sky_world_now(r->world));
+            replay_finish(r, f, sky_world_now(r->world));
     }
 }
 
@@ -218,7 +220,7 @@ static void pass_time(replay *r, sky_time to) {
     if (!r->world)
         return;
     while (sky_world_next(r->world) <= to && sky_world_step(r->world))
-        collect(r);
+        replay_collect(r);
     sky_world_run(r->world, to);
 }
 
@@ -235,15 +237,15 @@ static void run_all(replay *r, const sky_replay_request *requests, size_t count)
         pass_time(r, now);
         r->flights[i] = (flying){.request = &requests[i], .from_memory = from_memory};
         from_memory += requests[i].block_count;
-        begin(r, &r->flights[i], now);
+        replay_begin(r, &r->flights[i], now);
     }
     for (int second = 0; second < 600 && any_open(r); second++)
         pass_time(r, now += SKY_SECONDS(1));
     r->result.virtual_s = (double)now / 1e9;
 }
 
-static sky_status prepare(replay *r, const sky_replay_request *requests, size_t count,
-                          sky_error *error) {
+static sky_status replay_prepare(replay *r, const sky_replay_request *requests, size_t count,
+                                 sky_error *error) {
     const sky_replay_options *o = r->options;
     size_t blocks = 1;
     for (size_t i = 0; i < count; i++)
@@ -265,7 +267,7 @@ static sky_status prepare(replay *r, const sky_replay_request *requests, size_t 
     if (status != SKY_OK)
         return status;
     r->block_bytes = (uint32_t)scenario.workload.value_bytes;
-    sky_world_host host = {r, fetch, deliver, NULL};
+    sky_world_host host = {r, replay_fetch, replay_deliver, NULL};
     return sky_world_create(&scenario, o->seed, &host, &r->world, error);
 }
 
@@ -289,7 +291,7 @@ sky_status sky_replay_run(const sky_replay_request *requests, size_t count,
                         "a request's time, a block's number, its tokens or the speed of prefill");
     sky_time began = sky_now();
     replay r = {.options = options};
-    sky_status status = prepare(&r, requests, count, error);
+    sky_status status = replay_prepare(&r, requests, count, error);
     if (status != SKY_OK)
         goto cleanup;
     run_all(&r, requests, count);

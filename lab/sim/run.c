@@ -110,14 +110,15 @@ static void on_message(void *context, sky_world_tap_kind kind, const sky_node *n
 
 /* ---- what the world asks of us ---- */
 
-static bool fetch(void *host, void *context, uint64_t offset, void *data, size_t bytes) {
+static bool run_fetch(void *host, void *context, uint64_t offset, void *data, size_t bytes) {
     (void)host;
     const request *q = context;
     sky_value_fill(&q->value, offset, data, bytes);
     return true;
 }
 
-static bool deliver(void *host, void *context, uint64_t offset, const void *data, size_t bytes) {
+static bool run_deliver(void *host, void *context, uint64_t offset, const void *data,
+                        size_t bytes) {
     run *r = host;
     request *q = context;
     sky_check_get_bytes(&r->check, &q->get, offset, data, bytes);
@@ -179,7 +180,7 @@ static void judge_forgotten(run *r) {
 }
 
 /* All that may keep an answer away: of what happens to messages and satellites, how much did. */
-static uint64_t disturbances(const run *r) {
+static uint64_t run_disturbances(const run *r) {
     sky_world_stat s;
     sky_world_stats(r->world, &s);
     return s.lost + s.overflowed + s.corrupted + s.held_back + s.cut + s.crashes + s.partitions +
@@ -192,7 +193,7 @@ static uint64_t disturbances(const run *r) {
 bool sky__run_is_calm(run *r, uint32_t ground, sky_time since) {
     const sky_frame *f = sky_world_frame_at(r->world, ground);
     sky_time now = sky_world_now(r->world), from = since - DISTURBED_NS;
-    uint64_t hurts = disturbances(r), last = sky_turns(&f->turning, now);
+    uint64_t hurts = run_disturbances(r), last = sky_turns(&f->turning, now);
     if (hurts != r->hurts_seen)
         r->hurt_at = now;
     r->hurts_seen = hurts;
@@ -336,7 +337,7 @@ static void judge_result(run *r, const sky_result *result) {
 }
 
 /* Compare index and memory. A sample for which there is no memory is left out. */
-static void sample(run *r, bool settled) {
+static void run_sample(run *r, bool settled) {
     sky_check_sky_waiver waiver = {
         .chaos = anything_goes(r), .settled = settled, .crashed_chunks = r->crashed_chunks};
     waiver.quiet_ns = sky_world_now(r->world) - r->crashed_until;
@@ -387,7 +388,7 @@ static uint32_t judge_all_but_gets(run *r) {
 /* After each call that lets the world act. Sets are judged before what was forgotten: in one call a
  * set may end, and the next one, which waited for room, take its place. Gets are judged after: a
  * block is forgotten first, and then missed. What is missed is set, which may end at once. */
-static void collect(run *r) {
+static void run_collect(run *r) {
     uint32_t missed_count, used;
     do {
         uint32_t get_count = judge_all_but_gets(r);
@@ -413,11 +414,11 @@ static void collect(run *r) {
 /* ---- time ---- */
 
 /* Not past what a user asks meanwhile. */
-static void advance(run *r, sky_time to) {
+static void run_advance(run *r, sky_time to) {
     while (!r->too_long && sky_world_next(r->world) <= sky__sooner(to, sky__run_wish_next(r)) &&
            sky_world_step(r->world)) {
         r->too_long = ++r->steps == r->options->events_max;
-        collect(r);
+        run_collect(r);
     }
     sky_world_run(r->world, sky__sooner(to, sky__run_wish_next(r)));
 }
@@ -444,7 +445,7 @@ static sky_time next_request(const run *r) {
     return r->open_count + r->wish_count == 0 ? sky_world_now(r->world) : sky_world_next(r->world);
 }
 
-static sky_time gap(run *r) {
+static sky_time run_gap(run *r) {
     const sky_scenario *s = &r->scenario;
     return s->workload.fixed ? s->workload.every_ns
                              : sky_gap_draw(&r->gap_prng, s->workload.every_ns);
@@ -455,30 +456,30 @@ static sky_time next_happening(const run *r) {
 }
 
 /* What users asked arrives. */
-static void land(run *r) {
+static void run_land(run *r) {
     if (sky__run_wish_next(r) > sky_world_now(r->world))
         return;
     sky__run_wishes_arrive(r);
-    collect(r);
+    run_collect(r);
 }
 
 static void let_time_pass(run *r, sky_time until) {
     bool at_leisure = r->scenario.workload.every_ns == 0;
     plan_sample(r, until);
-    r->request_next = r->scenario.workload.fixed ? 0 : gap(r);
+    r->request_next = r->scenario.workload.fixed ? 0 : run_gap(r);
     while (sky_world_now(r->world) < until && !r->too_long) {
         sky_time request_at = next_request(r);
         sky_time look_at = sky__sooner(r->sample_next, r->series_next);
-        advance(r, sky__sooner(sky__sooner(request_at, look_at), until));
+        run_advance(r, sky__sooner(sky__sooner(request_at, look_at), until));
         sky_time now = sky_world_now(r->world);
-        land(r);
+        run_land(r);
         if (request_at <= now && !(at_leisure && r->open_count + r->wish_count > 0)) {
             sky__run_ask(r);
-            collect(r);
-            r->request_next += gap(r);
+            run_collect(r);
+            r->request_next += run_gap(r);
         }
         if (r->sample_next <= now) {
-            sample(r, false);
+            run_sample(r, false);
             plan_sample(r, until);
         }
         if (r->series_next <= now)
@@ -486,13 +487,13 @@ static void let_time_pass(run *r, sky_time until) {
     }
     while (!r->too_long && r->open_count + r->wish_count > 0 &&
            next_happening(r) < until + DRAIN_NS) {
-        advance(r, next_happening(r));
-        land(r);
+        run_advance(r, next_happening(r));
+        run_land(r);
     }
     sky_time quiet = sky_world_now(r->world) + SKY_SECONDS(1); /* the last DROPs arrive */
     if (r->open_count == 0)
-        advance(r, quiet);
-    sample(r, r->open_count == 0);
+        run_advance(r, quiet);
+    run_sample(r, r->open_count == 0);
 }
 
 /* ---- a run ---- */
@@ -503,7 +504,7 @@ static void add_check(sky_sim_result *result, const char *name, bool passed) {
     result->checks[result->check_count++].passed = passed;
 }
 
-static bool faultless(const sky_scenario *s) {
+static bool run_faultless(const sky_scenario *s) {
     return s->links.loss == 0 && s->links.ground_loss == 0 && s->links.isl_loss == 0 &&
            s->faults.crash_per_h == 0 && s->faults.partition_per_h == 0 && s->faults.corrupt == 0 &&
            s->faults.liar_satellites == 0 && s->faults.freeze_per_h == 0 &&
@@ -528,7 +529,7 @@ static void report_grounds(const run *r, sky_sim_result *out) {
     }
 }
 
-static void report(const run *r, sky_time until, sky_sim_result *out) {
+static void run_report(const run *r, sky_time until, sky_sim_result *out) {
     sky_world_stat stat;
     sky_world_stats(r->world, &stat);
     sky_session_stat session;
@@ -578,12 +579,12 @@ static void report(const run *r, sky_time until, sky_sim_result *out) {
     add_check(out, "memory_keeps_bytes", r->nodes.sound);
     add_check(out, "dropped_when_told", r->nodes.drops);
     add_check(out, "turns_move_chunks", r->nodes.moves);
-    if (faultless(&r->scenario) && stat.lost == 0 && /* a true sky's gaps lose messages */
+    if (run_faultless(&r->scenario) && stat.lost == 0 && /* a true sky's gaps lose messages */
         sky_frame_whole(sky_world_frame(r->world)))
         add_check(out, "every_get_answered", c->unanswered == 0);
 }
 
-static sky_status prepare(run *r, const sky_sim_options *options, sky_error *error) {
+static sky_status run_prepare(run *r, const sky_sim_options *options, sky_error *error) {
     const sky_scenario *s = &r->scenario;
     uint64_t open_max = OPEN_BYTES_MAX / s->workload.value_bytes;
     r->open_max = open_max < 2                   ? 2
@@ -617,7 +618,7 @@ static sky_status prepare(run *r, const sky_sim_options *options, sky_error *err
         sky_zipf_init(&r->zipf, s->workload.keys / s->workload.chain, s->workload.zipf) != SKY_OK)
         return sky_fail(error, SKY_E_NOMEM, "memory for %u keys", s->workload.keys);
     r->check.several_grounds = sky__run_several(r);
-    sky_world_host host = {r, fetch, deliver, on_forgotten};
+    sky_world_host host = {r, run_fetch, run_deliver, on_forgotten};
     sky_status status = sky_world_create(s, sky_prng_u64(&r->prng), &host, &r->world, error);
     if (status != SKY_OK)
         return status;
@@ -666,7 +667,7 @@ static sky_status run_scenario(run *r, const char *name, const sky_sim_options *
     sky_time until = r->scenario.until_ns;
     if (options->until_s > 0 && options->until_s < 366 * 86400.0)
         until = (sky_time)(options->until_s * 1e9 + 0.5);
-    sky_status status = prepare(r, options, error);
+    sky_status status = run_prepare(r, options, error);
     if (status != SKY_OK)
         return name_file(name, status, error);
     status = text_file_open(&r->trace, options->trace_path, error);
@@ -683,7 +684,7 @@ static sky_status run_scenario(run *r, const char *name, const sky_sim_options *
         return status;
     if (r->too_long)
         return sky_fail(error, SKY_E_BUSY, "%s: more than %" PRIu64 " events", name, r->steps - 1);
-    report(r, until, result);
+    run_report(r, until, result);
     result->wall_s = (double)(sky_now() - began) / 1e9;
     return SKY_OK;
 }

@@ -35,8 +35,8 @@ static sky_key key_of(const run *r, uint32_t key) {
     return sky_value_key(&(sky_value){.seed = r->check.seed, .key = key});
 }
 
-static bool submit(run *r, request *q, const sky__run_asker *who, sky_op op, uint32_t key,
-                   int64_t at_ms) {
+static bool run_ask_submit(run *r, request *q, const sky__run_asker *who, sky_op op, uint32_t key,
+                           int64_t at_ms) {
     uint32_t ground = who->ground;
     bool below = key % r->scenario.workload.chain > 0;
     sky_request ask = {.op = op,
@@ -75,12 +75,12 @@ void sky__run_set(run *r, const sky__run_asker *who, uint32_t key) {
     sky_time now = sky_world_now(r->world);
     if (sky__run_several(r))
         sky_check_fresh_put_begins(&r->fresh, key, q->value.version, now);
-    if (!submit(r, q, who, SKY_OP_PUT, key, 0) && sky__run_several(r))
+    if (!run_ask_submit(r, q, who, SKY_OP_PUT, key, 0) && sky__run_several(r))
         sky_check_fresh_put_ends(&r->fresh, key, q->value.version, now, false);
 }
 
 /* False when there is no room to ask now. */
-static bool get(run *r, const sky__run_asker *who, uint32_t key) {
+static bool run_ask_get(run *r, const sky__run_asker *who, uint32_t key) {
     request *q = free_request(r);
     if (q && !q->buffer)
         q->buffer = malloc(r->check.value_bytes);
@@ -88,11 +88,11 @@ static bool get(run *r, const sky__run_asker *who, uint32_t key) {
         return false;
     sky_check_get_begins(&r->check, key, q->buffer, &q->get);
     q->floor = sky__run_several(r) ? sky_check_fresh_floor(&r->fresh, key) : 0;
-    return submit(r, q, who, SKY_OP_GET, key, 0);
+    return run_ask_submit(r, q, who, SKY_OP_GET, key, 0);
 }
 
 /* False when there is no room to ask now. */
-static bool look(run *r, const sky__run_asker *who, uint32_t first, uint32_t count) {
+static bool run_ask_look(run *r, const sky__run_asker *who, uint32_t first, uint32_t count) {
     request *q = free_request(r);
     if (q && !q->chain)
         q->chain = malloc(r->scenario.workload.chain * sizeof *q->chain);
@@ -101,19 +101,19 @@ static bool look(run *r, const sky__run_asker *who, uint32_t first, uint32_t cou
     q->chain_count = count;
     for (uint32_t i = 0; i < count; i++)
         q->chain[i] = key_of(r, first + i);
-    return submit(r, q, who, SKY_OP_HAS, first, 0);
+    return run_ask_submit(r, q, who, SKY_OP_HAS, first, 0);
 }
 
 /* Moved to where it will be overhead in up to four turns. */
-static void prefetch(run *r, request *q, const sky__run_asker *who, uint32_t key) {
+static void run_ask_prefetch(run *r, request *q, const sky__run_asker *who, uint32_t key) {
     const sky_turning *t = &sky_world_frame(r->world)->turning;
     uint64_t turns = sky_turns(t, sky_world_now(r->world)) + 1 + sky_prng_below(&r->other_prng, 4);
-    submit(r, q, who, SKY_OP_PREFETCH, key, sky_turning_ms(t, sky_turn_begins(t, turns)));
+    run_ask_submit(r, q, who, SKY_OP_PREFETCH, key, sky_turning_ms(t, sky_turn_begins(t, turns)));
 }
 
 /* Neither get nor set; false: it is one of these. A third of all keys is pinned in the long run, so
  * that there is something to evict. */
-static bool other(run *r, const sky__run_asker *who, uint32_t key) {
+static bool run_ask_other(run *r, const sky__run_asker *who, uint32_t key) {
     double removes = r->scenario.workload.removes;
     double pins = removes + r->scenario.workload.pins;
     double prefetches = pins + r->scenario.workload.prefetches;
@@ -127,12 +127,12 @@ static bool other(run *r, const sky__run_asker *who, uint32_t key) {
         sky_check_taken(&r->check, key, true);
         if (sky__run_several(r))
             sky_check_fresh_forget(&r->fresh, key, sky_world_now(r->world));
-        submit(r, q, who, SKY_OP_REMOVE, key, 0);
+        run_ask_submit(r, q, who, SKY_OP_REMOVE, key, 0);
     } else if (draw < pins) {
         bool pin = sky_prng_below(&r->other_prng, 3) == 0;
-        submit(r, q, who, pin ? SKY_OP_PIN : SKY_OP_UNPIN, key, 0);
+        run_ask_submit(r, q, who, pin ? SKY_OP_PIN : SKY_OP_UNPIN, key, 0);
     } else {
-        prefetch(r, q, who, key);
+        run_ask_prefetch(r, q, who, key);
     }
     return true;
 }
@@ -166,14 +166,14 @@ void sky__run_ask_at(run *r, const sky__run_asker *who) {
                                                    : sky_zipf_draw(&r->zipf, &r->prng);
     uint32_t key = number * chain;
     uint32_t count = chain > 1 ? 1 + (uint32_t)sky_prng_below(&r->prng, chain) : 1;
-    if (other(r, who, key + count - 1))
+    if (run_ask_other(r, who, key + count - 1))
         return;
     if (chain > 1)
-        r->asked += look(r, who, key, count);
+        r->asked += run_ask_look(r, who, key, count);
     else if (sky_prng_below(&r->prng, SET_ONE_IN) == 0)
         set_for(r, who, key);
     else
-        r->asked += get(r, who, key);
+        r->asked += run_ask_get(r, who, key);
 }
 
 void sky__run_missed(run *r, const sky__run_asker *who, uint32_t key) {
@@ -189,7 +189,7 @@ void sky__run_use_prompt(run *r, const sky__run_prompt *p) {
     now.asked = sky_world_now(r->world);
     for (uint32_t i = 0; i < p->count; i++) {
         if (i < p->there)
-            get(r, &now, p->key + i);
+            run_ask_get(r, &now, p->key + i);
         else
             sky__run_missed(r, &p->who, p->key + i);
     }

@@ -90,7 +90,7 @@ static void leave_out(document *d, uint32_t i) {
 
 /* "2000" to "1000", "20KiB" to "10KiB"; whole numbers stay whole. False: no number, or none smaller
  * in reach. */
-static bool halve(entry *e) {
+static bool shrink_halve(entry *e) {
     size_t digits = strspn(e->value, "0123456789.");
     char unit[VALUE_BYTES];
     if (digits == 0)
@@ -128,7 +128,7 @@ static bool still_fails(shrinking *s, const document *d) {
 }
 
 /* One go over all entries; true when any became smaller. Halving goes on while it helps. */
-static bool pass(shrinking *s, document *d, document *candidate) {
+static bool shrink_pass(shrinking *s, document *d, document *candidate) {
     bool smaller = false;
     for (uint32_t i = d->count; i-- > 0;) {
         *candidate = *d;
@@ -140,7 +140,7 @@ static bool pass(shrinking *s, document *d, document *candidate) {
         }
         for (;;) {
             *candidate = *d;
-            if (!halve(&candidate->entries[i]) || !still_fails(s, candidate))
+            if (!shrink_halve(&candidate->entries[i]) || !still_fails(s, candidate))
                 break;
             *d = *candidate;
             smaller = true;
@@ -172,7 +172,7 @@ sky_status sky_sim_shrink(char *text, size_t text_max, const sky_sim_options *op
     }
     snprintf(s.check, sizeof s.check, "%s", failed);
     s.options.events_max = s.result.events + 1000; /* a default may ask for far more */
-    while (pass(&s, &documents[0], &documents[1]))
+    while (shrink_pass(&s, &documents[0], &documents[1]))
         ;
     if (write_document(&documents[0], s.text, text_max))
         strcpy(text, s.text);

@@ -60,7 +60,7 @@ static void on_event(void *context, const sky_world_event *e) {
 
 /* ---- one request after another ---- */
 
-static sky_status ask(study *s, sky_op op, sky_result *out) {
+static sky_status study_ask(study *s, sky_op op, sky_result *out) {
     sky_request request = {.op = op,
                            .payload_bytes = (uint32_t)s->point->block_bytes,
                            .room_bytes = s->point->block_bytes};
@@ -76,7 +76,7 @@ static sky_status ask(study *s, sky_op op, sky_result *out) {
 
 static sky_status set_and_get(study *s, sky_error *error) {
     sky_result result;
-    sky_status status = ask(s, SKY_OP_PUT, &result);
+    sky_status status = study_ask(s, SKY_OP_PUT, &result);
     if (status != SKY_OK)
         return sky_fail(error, status, "the block cannot be set: %s", sky_status_text(status));
     sky_world_loss_set(s->world, s->point->loss); /* gets are what is measured */
@@ -84,7 +84,7 @@ static sky_status set_and_get(study *s, sky_error *error) {
     sky_world_stats(s->world, &before);
     for (uint32_t i = 0; i < s->point->gets; i++) {
         s->timing = i == 0;
-        if (ask(s, SKY_OP_GET, &result) != SKY_OK)
+        if (study_ask(s, SKY_OP_GET, &result) != SKY_OK)
             continue;
         sky_time ns = result.time.ended - result.time.began;
         s->longest = ns > s->longest ? ns : s->longest;
@@ -135,7 +135,7 @@ static double formula_s(const sky_study_point *p, const spacing *between, sky_sa
     return light_s + (double)(chunks_of(p, server) * (uint64_t)p->processing_ns) / 1e9;
 }
 
-static sky_status compute(const sky_study_point *p, sky_study_result *r, sky_error *error) {
+static sky_status study_compute(const sky_study_point *p, sky_study_result *r, sky_error *error) {
     sky_placement placement;
     sky_status status = sky_placement_resolve(&p->constellation, &p->placement, &placement, error);
     if (status != SKY_OK)
@@ -156,7 +156,7 @@ static sky_status compute(const sky_study_point *p, sky_study_result *r, sky_err
 
 /* ---- what came of the flight ---- */
 
-static void judge(study *s) {
+static void study_judge(study *s) {
     const sky_study_point *p = s->point;
     const sky_frame *f = sky_world_frame(s->world);
     sky_study_result *r = &s->result;
@@ -201,7 +201,7 @@ static sky_scenario scenario_of(const sky_study_point *p) {
     };
 }
 
-static sky_status fly(study *s, sky_error *error) {
+static sky_status study_fly(study *s, sky_error *error) {
     sky_scenario scenario = scenario_of(s->point);
     sky_world_host host = {s, fetch_zeros, deliver_nowhere, NULL};
     sky_status status = sky_world_create(&scenario, s->point->seed, &host, &s->world, error);
@@ -214,7 +214,7 @@ static sky_status fly(study *s, sky_error *error) {
     sky_world_trace_set(s->world, on_event, s);
     status = set_and_get(s, error);
     if (status == SKY_OK)
-        judge(s);
+        study_judge(s);
     return status;
 }
 
@@ -225,9 +225,9 @@ sky_status sky_study_run(const sky_study_point *point, sky_study_result *out, sk
     if (point->parity >= point->placement.servers)
         return sky_fail(error, SKY_E_PARAM, "fewer pieces of parity than servers");
     study s = {.point = point};
-    sky_status status = compute(point, &s.result, error);
+    sky_status status = study_compute(point, &s.result, error);
     if (status == SKY_OK && point->gets > 0)
-        status = fly(&s, error);
+        status = study_fly(&s, error);
     if (status == SKY_OK)
         *out = s.result;
     sky_world_destroy(s.world);

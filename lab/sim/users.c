@@ -23,8 +23,8 @@ uint32_t sky_users_draw(sky_users *u) {
 /* ---- places ---- */
 
 /* Where one that moves is; the sky's time runs `scale` times ours. */
-static sky_observer moved(const sky_scenario *s, const double place[2], double speed_km_h,
-                          double course_deg, sky_time now) {
+static sky_observer users_moved(const sky_scenario *s, const double place[2], double speed_km_h,
+                                double course_deg, sky_time now) {
     sky_observer at = {.latitude_deg = place[0], .longitude_deg = place[1]};
     double hours = (double)now * s->time.scale / 3.6e12;
     return speed_km_h > 0 ? sky__observer_moved(&at, speed_km_h * hours, course_deg) : at;
@@ -35,12 +35,12 @@ static sky_observer ground_at(const sky_scenario *s, uint32_t ground, sky_time n
         return (sky_observer){.latitude_deg = s->observer.latitude_deg,
                               .longitude_deg = s->observer.longitude_deg};
     const sky_scenario_ground *g = &s->grounds[ground - 1];
-    return moved(s, g->place, g->speed_km_h, g->course_deg, now);
+    return users_moved(s, g->place, g->speed_km_h, g->course_deg, now);
 }
 
 static double km_between(const sky_users *u, uint32_t user, uint32_t ground, sky_time now) {
     const sky_scenario_user *x = &u->scenario->users[user];
-    sky_observer a = moved(u->scenario, x->place, x->speed_km_h, x->course_deg, now);
+    sky_observer a = users_moved(u->scenario, x->place, x->speed_km_h, x->course_deg, now);
     sky_observer b = ground_at(u->scenario, ground, now);
     return sky__ground_km(&a, &b);
 }
@@ -68,7 +68,7 @@ static sky_time land_ns(const sky_users *u, uint32_t user, uint32_t ground, sky_
     return (sky_time)(seconds * 1e9 + 0.5);
 }
 
-static sky_time pass(sky_time *free_at, sky_time now, uint64_t bits_s, uint64_t bytes) {
+static sky_time users_pass(sky_time *free_at, sky_time now, uint64_t bits_s, uint64_t bytes) {
     if (bytes == 0 || bits_s == 0)
         return now;
     *free_at = sky__later(*free_at, now) + sky_link_busy_ns(bits_s, bytes);
@@ -77,11 +77,11 @@ static sky_time pass(sky_time *free_at, sky_time now, uint64_t bits_s, uint64_t 
 
 sky_time sky_users_up(sky_users *u, uint32_t user, uint32_t ground, sky_time now, uint64_t bytes) {
     uint64_t bits_s = u->scenario->users[user].bits_s;
-    return pass(&u->up_free[user], now, bits_s, bytes) + land_ns(u, user, ground, now);
+    return users_pass(&u->up_free[user], now, bits_s, bytes) + land_ns(u, user, ground, now);
 }
 
 sky_time sky_users_down(sky_users *u, uint32_t user, uint32_t ground, sky_time now,
                         uint64_t bytes) {
     uint64_t bits_s = u->scenario->users[user].bits_s;
-    return pass(&u->down_free[user], now + land_ns(u, user, ground, now), bits_s, bytes);
+    return users_pass(&u->down_free[user], now + land_ns(u, user, ground, now), bits_s, bytes);
 }

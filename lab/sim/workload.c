@@ -31,7 +31,7 @@ static double natural_log(double x) {
 }
 
 /* y <= 0: 2^n·exp(r) with |r| <= ln(2)/2. floor and ldexp are exact. */
-static double exponential(double y) {
+static double workload_exponential(double y) {
     double n = floor(y / LN2 + 0.5);
     double r = y - n * LN2;
     double term = 1;
@@ -49,7 +49,7 @@ sky_status sky_zipf_init(sky_zipf *z, uint32_t key_count, double exponent) {
         return SKY_E_NOMEM;
     double sum = 0;
     for (uint32_t i = 0; i < key_count; i++) {
-        sum += exponential(-exponent * natural_log((double)i + 1));
+        sum += workload_exponential(-exponent * natural_log((double)i + 1));
         cumulative[i] = sum;
     }
     *z = (sky_zipf){cumulative, key_count};
@@ -106,7 +106,7 @@ static uint64_t stream_of(const sky_value *v) {
 #define PAD_WORDS 4096u
 
 /* Bytes little-endian on every machine; one pad and its beginning again, so that no run wraps. */
-static const uint8_t *pad(void) {
+static const uint8_t *workload_pad(void) {
     static _Thread_local uint8_t bytes[2 * PAD_WORDS * 8];
     static _Thread_local bool made;
     for (uint64_t i = 0; !made && i < 2 * PAD_WORDS; i++)
@@ -126,7 +126,8 @@ static run run_at(const sky_value *v, uint64_t offset) {
     uint64_t stream = stream_of(v);
     uint64_t round = offset / (8 * PAD_WORDS);
     uint64_t within = offset % (8 * PAD_WORDS);
-    run r = {.from = pad() + 8 * (stream % PAD_WORDS) + within, .bytes = 8 * PAD_WORDS - within};
+    run r = {.from = workload_pad() + 8 * (stream % PAD_WORDS) + within,
+             .bytes = 8 * PAD_WORDS - within};
     uint8_t cross[8];
     sky_store_u64(cross, sky_mix64(stream + round * 0x9e3779b97f4a7c15u));
     for (size_t i = 0; i < 8; i++) /* turned, so that it begins at the run's first byte */

@@ -94,7 +94,8 @@ static double bytes_until(const sky_experiment *t, sky_time from, sky_time until
 }
 
 /* The upgrade that is worth most a byte, of those that fit; false: none. */
-static bool upgrade(const sky_experiment *t, uint32_t first, uint8_t *forms, double *spare) {
+static bool baseline_upgrade(const sky_experiment *t, uint32_t first, uint8_t *forms,
+                             double *spare) {
     uint32_t best_i = 0, best_f = 0;
     double best = 0;
     for (uint32_t i = first; i < t->segment_count; i++) {
@@ -138,7 +139,7 @@ void sky__oracle_run(const sky_experiment *t, sky_time start, sky_outcome *out) 
     }
     spare += bytes_until(t, start + t->delay_ns, deadline - decode);
     bool fits = spare >= 0;
-    while (fits && upgrade(t, first, forms, &spare)) {
+    while (fits && baseline_upgrade(t, first, forms, &spare)) {
     }
     for (uint32_t i = 0; i < t->segment_count; i++) {
         loss += i < first ? 0 : t->segments[i].forms[forms[i]].loss * t->segments[i].token_count;

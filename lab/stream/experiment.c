@@ -60,7 +60,7 @@ typedef struct {
     bool over;
 } world;
 
-static void forget(world *w, uint32_t number) {
+static void experiment_forget(world *w, uint32_t number) {
     for (uint32_t i = 0; i < w->request_count; i++) {
         if (w->requests[i].asked.request != number)
             continue;
@@ -71,7 +71,7 @@ static void forget(world *w, uint32_t number) {
     }
 }
 
-static void obey(world *w, sky_time now, const sky_pace *pace) {
+static void experiment_obey(world *w, sky_time now, const sky_pace *pace) {
     switch (pace->kind) {
     case SKY_PACE_GET: {
         sky_time ready = now + w->experiment->delay_ns;
@@ -82,7 +82,7 @@ static void obey(world *w, sky_time now, const sky_pace *pace) {
         break;
     }
     case SKY_PACE_CANCEL:
-        forget(w, pace->request);
+        experiment_forget(w, pace->request);
         break;
     case SKY_PACE_COMPUTE:
         w->engine_until = now + sky__experiment_wait(w->experiment, w->start, pace->segment) +
@@ -94,14 +94,14 @@ static void obey(world *w, sky_time now, const sky_pace *pace) {
 }
 
 /* One decoder, one after another. Returns when it is done. */
-static sky_time decode(world *w, const sky_pace *asked, sky_time now) {
+static sky_time experiment_decode(world *w, const sky_pace *asked, sky_time now) {
     sky_time from = w->decoder_until > now ? w->decoder_until : now;
     return w->decoder_until = from +
                               w->experiment->segments[asked->segment].forms[asked->form].decode_ns;
 }
 
 /* One tick of one source. */
-static void serve(world *w, uint32_t source, sky_time now) {
+static void experiment_serve(world *w, uint32_t source, sky_time now) {
     double can = sky__experiment_rate(w->experiment, source, now) * (double)TICK_NS * 1e-9;
     for (uint32_t i = 0; i < w->request_count && can > 0; i++) {
         request *r = &w->requests[i];
@@ -112,7 +112,7 @@ static void serve(world *w, uint32_t source, sky_time now) {
         r->arrived += got;
         can -= got;
         if (r->arrived >= (double)r->asked.bytes)
-            r->usable_at = decode(w, &r->asked, now + TICK_NS);
+            r->usable_at = experiment_decode(w, &r->asked, now + TICK_NS);
     }
 }
 
@@ -125,12 +125,12 @@ static uint32_t slices_there(const sky_experiment *t, const request *r) {
            r->arrived >= (double)t->segments[a->segment].lead_bytes[a->form];
 }
 
-static void report(world *w, sky_time now) {
+static void experiment_report(world *w, sky_time now) {
     for (uint32_t i = 0; i < w->request_count; i++) {
         request r = w->requests[i];
         if (r.usable_at != 0 && r.usable_at <= now) {
             sky_pacer_finished(w->pacer, now, r.asked.request, SKY_OK);
-            forget(w, r.asked.request);
+            experiment_forget(w, r.asked.request);
             i--;
         } else if (r.arrived > 0) {
             sky_pacer_arrived(w->pacer, now, r.asked.request, (uint64_t)r.arrived,
@@ -155,10 +155,10 @@ static sky_status pacer_run(const sky_experiment *t, sky_time start, sky_link *l
     for (sky_time now = start; !w.over; now += TICK_NS) {
         sky_pace pace;
         while (sky_pacer_next(w.pacer, now, &pace))
-            obey(&w, now, &pace);
+            experiment_obey(&w, now, &pace);
         for (uint32_t s = 0; s < t->source_count; s++)
-            serve(&w, s, now);
-        report(&w, now + TICK_NS);
+            experiment_serve(&w, s, now);
+        experiment_report(&w, now + TICK_NS);
     }
     sky_pacer_report_get(w.pacer, &out->report);
     sky_pacer_destroy(w.pacer);
@@ -203,8 +203,8 @@ static sky_status context_run(const sky_experiment *t, sky_policy policy, sky_ti
     return SKY_OK;
 }
 
-static void count(const sky_experiment *t, sky_time start, const sky_outcome *o,
-                  sky_experiment_result *r, uint64_t *bytes, uint64_t *wasted) {
+static void experiment_count(const sky_experiment *t, sky_time start, const sky_outcome *o,
+                             sky_experiment_result *r, uint64_t *bytes, uint64_t *wasted) {
     sky_outcome best = {.complete_at = start};
     sky_time deadline = t->options.deadline_ns ? start + t->options.deadline_ns : SKY_TIME_NEVER;
     if (t->options.deadline_ns)
@@ -244,7 +244,7 @@ sky_status sky_experiment_run(const sky_experiment *experiment, sky_policy polic
         sky_status status = context_run(experiment, policy, start, &m, &outcome);
         if (status != SKY_OK)
             return status;
-        count(experiment, start, &outcome, &r, &bytes, &wasted);
+        experiment_count(experiment, start, &outcome, &r, &bytes, &wasted);
         sky_time end = experiment->options.deadline_ns ? start + experiment->options.deadline_ns
                                                        : outcome.complete_at;
         start = (end > start ? end : start) + experiment->pause_ns + TICK_NS;
