@@ -57,25 +57,27 @@ wait "$experiment" || code=$?
 [ "$code" = 143 ] || fail "exit $code after SIGTERM: $(cat "$work/err")"
 ! pgrep -f "$work/tmp" >/dev/null || fail "satellites were left after SIGTERM"
 
-# … whenever it comes: while a program is being started, before the experiment knows of it
-for verb in up run down; do
-    python3 - $verb tools/experiment "$build" --model "$work/tiny.gguf" --small --results \
+# … whenever it comes: while a program is being started, before the experiment knows of it. And so
+# does a terminal's Ctrl-C, which goes to each program that the experiment has started, too.
+for end in up:SIGTERM run:SIGTERM down:SIGTERM up:SIGINT run:SIGINT down:SIGINT; do
+    setsid -w python3 - "${end%:*}" "${end#*:}" tools/experiment "$build" --model "$work/tiny.gguf" --small --results \
         "$work/none" <<'PYTHON' >"$work/out" 2>"$work/err"
 import importlib.machinery, os, signal, subprocess, sys
-verb = sys.argv[1]
-sys.argv = sys.argv[2:]
+verb, number = sys.argv[1], signal.Signals[sys.argv[2]]
+sys.argv = sys.argv[3:]
 experiment = importlib.machinery.SourceFileLoader("experiment", sys.argv[0]).load_module()
 class Popen(subprocess.Popen):
     def __init__(self, words, **keywords):
         super().__init__(words, **keywords)
         if verb in words:
-            os.kill(os.getpid(), signal.SIGTERM)
+            (os.kill if number == signal.SIGTERM else os.killpg)(os.getpid(), number)
 experiment.subprocess.Popen = Popen
 experiment.main()
 PYTHON
     code=$?
-    [ "$code" = 143 ] || fail "exit $code after SIGTERM at $verb: $(cat "$work/err")"
-    ! pgrep -f "$work/tmp" >/dev/null || fail "processes were left after SIGTERM at $verb"
+    [ "$code" = 143 ] || [ "$code:${end#*:}" = 130:SIGINT ] ||
+        fail "exit $code after $end: $(cat "$work/err")"
+    ! pgrep -f "$work/tmp" >/dev/null || fail "processes were left after $end"
 done
 
 # nor does one whose messages nobody reads
