@@ -316,7 +316,11 @@ static void nobody_there_is_an_error_of_all(void **state) {
     assert_int_equal(sky_fixture_put(t->tier, sky_fixture_key(2), NULL, 10, 2), SKY_E_IO);
     assert_true(sky_fixture_stat(t->tier).failing);
     assert_int_equal(try_to_open(t, "", &env, &another, &error), SKY_E_IO);
+    assert_int_equal(error.status, SKY_E_IO);
     assert_non_null(strstr(error.text, "none of its 3 peers answers"));
+    assert_int_equal(sky_peer_tier_open("skymem://127.0.0.1:1?plain=yes", &env, &another, &error),
+                     SKY_E_IO); /* one alone */
+    assert_int_equal(error.status, SKY_E_IO);
     assert_int_equal(try_to_open(t, "&away=yes", &env, &another, &error), SKY_OK);
     another->ops->close(another);
     close_set(t, t->tier);

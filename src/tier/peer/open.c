@@ -207,8 +207,8 @@ static sky_status find_host(sky__peer *p, sky_error *error) {
     sky_status status = sky__peer_lane_connect(p->lanes, sky_now() + p->patience.connect_ns);
     if (status == SKY_OK || (is_away(status) && p->may_be_away))
         return SKY_OK;
-    (void)sky_fail(error, status, "%.200s: %s", p->url, advice_on(status, !p->hosts->key));
-    return status == SKY_MISS ? SKY_E_IO : status;
+    return sky_fail(error, status == SKY_MISS ? SKY_E_IO : status, "%.200s: %s", p->url,
+                    advice_on(status, !p->hosts->key));
 }
 
 /* With the mutex held: wait for all of them, but for the others not long once one has answered.
