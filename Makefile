@@ -115,13 +115,13 @@ tidy: ## the shape of the sources: sizes, dependencies, forbidden calls, formatt
 install: ## install under PREFIX=/usr/local (DESTDIR is honoured; without it root tells the loader)
 	@tools/setup build
 	@tools/build $(BUILD)
-	@cmake --install $(BUILD) --prefix $(PREFIX) --strip
+	@cmake --install $(BUILD) --prefix "$(PREFIX)" --strip
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || /sbin/ldconfig
 
 uninstall: ## remove what install put under PREFIX (DESTDIR is honoured)
 	@tools/setup build
 	@tools/build $(BUILD)
-	@tools/uninstall $(BUILD) $(PREFIX)
+	@tools/uninstall $(BUILD) "$(PREFIX)"
 
 clean: ## remove what was built (not what was fetched)
 	@rm -rf build build-asan build-tsan build-fuzz build-bugs build-mutate

@@ -129,6 +129,10 @@ cc "$work/codec.c" "${flags[@]}" -L"$prefix/lib" -Wl,--as-needed -lskymem -o "$w
 [ "$(LD_LIBRARY_PATH=$prefix/lib "$work/codec")" = "$version" ] ||
     fail "the program linked by -lskymem alone does not run"
 
+# … as it does before the program, where libraries are taken whether they are used yet or not
+cc -Wl,--no-as-needed -L"$prefix/lib" -lskymem "$work/codec.c" "${flags[@]}" -o "$work/codec" ||
+    fail "-lskymem before the program does not link the codec"
+
 nm "$prefix"/lib/libskymem{-codec,,-sky}.a 2>/dev/null |
     awk 'NF == 3 && $2 ~ /[A-Z]/ { print $3 }' | grep -v '^sky_\|aegis' >"$work/foreign" &&
     fail "names in the archives that a program may have too: $(head "$work/foreign")"
@@ -215,7 +219,7 @@ mkdir -p "$work/own/share/skymem" "$work/stage/usr/local/bin"
 touch "$work/own/share/skymem/mine" "$work/stage/usr/local/bin/other"
 cmake --install "$build" --prefix "$work/own" >"$work/log"
 [ -x "$work/own/bin/skymem" ] || fail "install under a prefix of one's own put nothing there"
-tools/uninstall "$build" "$work/own" >"$work/log"
+tools/uninstall "$build" "$(realpath --relative-to=. "$work/own")" >"$work/log" # as make takes it
 [ "$(cd "$work/own" && find . ! -type d)" = ./share/skymem/mine ] ||
     fail "uninstall leaves: $(find "$work/own" ! -type d)"
 [ ! -d "$work/own/bin" ] || fail "uninstall leaves empty folders"
