@@ -8,7 +8,7 @@ install(TARGETS skymem_codec skymem_sky skymem_codec_archive skymem_core_archive
 # -lskymem alone links what codec.h declares too: libskymem.so is a linker script that names both libraries.
 install(TARGETS skymem_core LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_SKIP)
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/linker/libskymem.so CONTENT
-  "INPUT(libskymem.so.0 AS_NEEDED(libskymem-codec.so.0))\n")
+  "INPUT(libskymem.so.0 libskymem-codec.so.0)\n")
 install(FILES ${CMAKE_BINARY_DIR}/linker/libskymem.so DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/skymem include/skymem-sky DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(DIRECTORY scenarios/ DESTINATION ${CMAKE_INSTALL_DATADIR}/skymem/scenarios FILES_MATCHING PATTERN "*.yaml" PATTERN "*.txt")

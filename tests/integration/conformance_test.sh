@@ -9,6 +9,18 @@ cc -std=c11 -Wall -Wextra -Werror -D_GNU_SOURCE test_tier.c "${flags[@]}" -o tes
 ./test_tier "$work/values" >"$work/log" 2>&1 || fail "$(cat "$work/log")"
 grep -q "payloads_survive_reopening" "$work/log" || fail "not the whole suite: $(cat "$work/log")"
 
+# a program that opens other stores too
+cat >"$work/opens.c" <<'C'
+#include <skymem/cache.h>
+int main(void) {
+    const char *url = "mem:1MiB";
+    sky_cache *cache;
+    return sky_cache_open(&url, 1, &cache, NULL);
+}
+C
+cc "$work/opens.c" "${flags[@]}" -o "$work/opens" || fail "not all that a cache needs is named"
+"$work/opens" || fail "a cache does not open"
+
 # a removal that is not done, and a write that is not
 mkdir "$work/liar"
 cp test_tier.c "$work/liar"
@@ -28,8 +40,10 @@ cmake_minimum_required(VERSION 3.16)
 project(outside C)
 find_package(skymem 0.1 REQUIRED COMPONENTS conformance)
 add_executable(test_tier ${EXAMPLES}/test_tier.c)
+add_executable(opens ${EXAMPLES}/../opens.c)
 target_compile_definitions(test_tier PRIVATE _GNU_SOURCE)
 target_link_libraries(test_tier skymem::conformance)
+target_link_libraries(opens skymem::conformance)
 CMAKE
 configure=(cmake -S "$work/cmake" -DCMAKE_PREFIX_PATH="$work/prefix" -DEXAMPLES="$work/examples")
 { "${configure[@]}" -B "$work/cmake/build" && cmake --build "$work/cmake/build"; } \
