@@ -341,7 +341,8 @@ static bool read_options(const sky_host_options *options, sky_host_options *out)
 sky_status sky_host_run(const sky_host_options *options, sky_error *error) {
     sky__host h = {.listener = {.fd = -1}};
     if (!read_options(options, &h.options))
-        return sky_fail(error, SKY_E_PARAM, "a host needs a socket and stores");
+        return sky_fail(error, SKY_E_PARAM,
+                        "a host needs a socket, stores, and options whose struct_bytes is set");
     h.settings = h.options.settings;
     sky_status status = host_start(&h, error), chores = sky__chores_start(&h);
     if (status == SKY_OK && chores != SKY_OK)

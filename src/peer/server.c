@@ -163,7 +163,9 @@ static sky_status check_options(sky_cache *cache, const sky_peer_options *o, sky
     sky_tier_stat nearest;
     if (!cache || !o || o->struct_bytes != sizeof *o || !o->address ||
         (o->key_count && !o->key_paths))
-        return sky_fail(error, SKY_E_PARAM, "a server needs a cache and an address");
+        return sky_fail(
+            error, SKY_E_PARAM,
+            "a server needs a cache, an address, and options whose struct_bytes is set");
     if (o->key_count > SKY_PEER_KEYS_MAX)
         return sky_fail(error, SKY_E_PARAM, "at most %d keys", SKY_PEER_KEYS_MAX);
     for (size_t i = 0; i < o->key_count; i++)

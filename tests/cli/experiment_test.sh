@@ -60,8 +60,9 @@ wait "$experiment" || code=$?
 # … whenever it comes: while a program is being started, before the experiment knows of it. And so
 # does a terminal's Ctrl-C, which goes to each program that the experiment has started, too.
 for end in up:SIGTERM run:SIGTERM down:SIGTERM up:SIGINT run:SIGINT down:SIGINT; do
-    setsid -w python3 - "${end%:*}" "${end#*:}" tools/experiment "$build" --model "$work/tiny.gguf" --small --results \
-        "$work/none" <<'PYTHON' >"$work/out" 2>"$work/err"
+    setsid -w python3 - "${end%:*}" "${end#*:}" tools/experiment "$build" \
+        --model "$work/tiny.gguf" --small --results "$work/none" \
+        <<'PYTHON' >"$work/out" 2>"$work/err"
 import importlib.machinery, os, signal, subprocess, sys
 verb, number = sys.argv[1], signal.Signals[sys.argv[2]]
 sys.argv = sys.argv[3:]

@@ -49,6 +49,10 @@ configure=(cmake -S "$work/cmake" -DCMAKE_PREFIX_PATH="$work/prefix" -DEXAMPLES=
 { "${configure[@]}" -B "$work/cmake/build" && cmake --build "$work/cmake/build"; } \
     >"$work/log" 2>&1 || fail "$(cat "$work/log")"
 "$work/cmake/build/test_tier" "$work/values" >"$work/log" 2>&1 || fail "$(cat "$work/log")"
+sed -i 's/COMPONENTS conformance/& nonsense/' "$work/cmake/CMakeLists.txt"
+"${configure[@]}" -B "$work/cmake/other" >"$work/log" 2>&1 && fail "found what nothing is named"
+grep -q 'no component nonsense' "$work/log" || fail "$(cat "$work/log")"
+sed -i 's/ nonsense//' "$work/cmake/CMakeLists.txt"
 rm "$work/prefix/lib/libskymem-conformance.a"
 "${configure[@]}" -B "$work/cmake/without" >"$work/log" 2>&1 && fail "found what is not there"
 grep -q 'without its conformance suite' "$work/log" || fail "$(cat "$work/log")"

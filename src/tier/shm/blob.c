@@ -247,7 +247,9 @@ sky_status sky_blob_open(const char *url, const sky_blob_options *options, sky_b
     static const sky_blob_options none = {.struct_bytes = sizeof none};
     const sky_blob_options *o = options ? options : &none;
     if (!url || !out || o->struct_bytes != sizeof *o)
-        return sky_fail(error, SKY_E_PARAM, "a blob needs an URL, options and a place for it");
+        return sky_fail(
+            error, SKY_E_PARAM,
+            "a blob needs a URL, a place for it, and options whose struct_bytes is set");
     sky_blob *b = calloc(1, sizeof *b);
     if (!b)
         return sky_fail(error, SKY_E_NOMEM, "no memory");
