@@ -34,9 +34,9 @@ says() {
     [ "$(wc -l <"$work/err")" = 1 ] || fail "stderr is not one line: $(cat "$work/err")"
 }
 
-# until_ready FILE: wait for its line "ready", at most 10 s.
+# until_ready FILE: wait for its line "ready", at most a minute.
 until_ready() {
-    for _ in $(seq 200); do
+    for _ in $(seq 1200); do
         grep -qsx ready "$1" && return
         sleep 0.05
     done

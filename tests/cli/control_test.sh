@@ -58,10 +58,14 @@ says "no such tier; there are mem, disk"
 expect 2 "$skymem" move b "${store[@]}"
 says "--to TIER"
 
-# a time to live stays
+# a time to live stays; a busy machine may take longer for two calls
+SECONDS=0
 expect 0 "$skymem" put short "$work/value" --ttl 2 "${store[@]}"
-expect 0 "$skymem" move short --to disk "${store[@]}"
-expect 0 "$skymem" get short "${store[@]}"
+for call in "move short --to disk" "get short"; do
+    read -ra words <<<"$call"
+    "$skymem" "${words[@]}" "${store[@]}" >"$work/out" 2>"$work/err" || [ $SECONDS -ge 2 ] ||
+        fail "$call: $(cat "$work/err")"
+done
 sleep 2.2
 expect 3 "$skymem" get short "${store[@]}"
 

@@ -146,6 +146,7 @@ s.bind(sys.argv[3])
 if kind != socket.SOCK_DGRAM:
     s.listen(16)
 os.dup2(s.fileno(), 3)
+os.set_inheritable(3, True)  # where it was 3 already
 os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1")
 os.execv(sys.argv[1], ["skymemd", "--store", "mem:4MiB"])
 PYTHON

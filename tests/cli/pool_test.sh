@@ -64,7 +64,7 @@ says "letters, digits"
 # SIGHUP: one comes, one goes with what it had
 sed -i 's/pool: batch/pool: night/' "$work/d.yaml"
 kill -HUP "$daemon"
-for _ in $(seq 100); do
+for _ in $(seq 1200); do
     "$skymem" stat --store "shm:$socket?pool=night" >"$work/out" 2>&1 && break
     sleep 0.05
 done

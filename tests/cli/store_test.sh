@@ -155,8 +155,10 @@ says "gone with it"
 expect 0 "$skymem" put brief "$work/small" "${store[@]}" --ttl 1
 sleep 2.1
 expect 3 "$skymem" get brief "${store[@]}"
+SECONDS=0
 expect 0 "$skymem" put brief "$work/small" --store "disk:$disk" --ttl 1
-expect 0 "$skymem" pin brief --store "disk:$disk" # as pin --help says, this does not hold it
+"$skymem" pin brief --store "disk:$disk" >"$work/out" 2>"$work/err" || [ $SECONDS -ge 1 ] ||
+    fail "pin: $(cat "$work/err")" # as pin --help says, this does not hold it
 sleep 2.1
 expect 3 "$skymem" get brief --store "disk:$disk"
 
