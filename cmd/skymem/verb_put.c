@@ -229,10 +229,9 @@ const cli_verb cli_verb_put = {
              .kind = CLI_CHOICE,
              .value = "normal|soon|last",
              .fallback = "normal",
-             .help = "when memory, such as a skymemd's, needs room: soon leaves first, last after "
-                     "all others",
+             .help = "when memory or a disk needs room: soon leaves first, last after all others",
              .detail = "The values of class last leave after all others as long as they take no "
-                       "more than half of that memory. Disks and satellites know no classes."},
+                       "more than half of that memory or disk. Satellites know no classes."},
             CLI_OPTION_IF_VERSION,
             CLI_OPTION_AS,
             {.name = NULL},

@@ -70,8 +70,8 @@ typedef struct {
 } sky_range;
 #define SKY_ALL UINT64_MAX
 
-/* Eviction classes: which entries leave memory first when room is needed. Within a class the least
- * recently used leaves first. */
+/* Eviction classes: which entries leave memory or a disk first when room is needed. Within a class
+ * the least recently used leaves first. */
 #define SKY_EVICT_NORMAL 0
 #define SKY_EVICT_SOON   1 /* before all others: what is not likely to be asked for again */
 #define SKY_EVICT_LAST                                                                             \
