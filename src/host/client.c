@@ -548,13 +548,13 @@ void sky__client_close(sky__host *h, sky__client *c, const char *why) {
     sky__published_leave(h, c);
 }
 
-/* The first message, which alone is not in the ring. */
 void sky__clients_dismiss(sky__host *h) {
     for (size_t i = 0; i < SKY_HOST_CLIENTS_MAX; i++)
         if (h->clients[i].fd >= 0 && h->clients[i].tenant->leaving)
             sky__client_close(h, &h->clients[i], "its user is served no longer");
 }
 
+/* The first message, which alone is not in the ring. */
 static void receive_hello(sky__host *h, sky__client *c) {
     uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
     sky_shm_frame frame;

@@ -326,7 +326,6 @@ static void order_and_pins_outlive_a_restart(void **state) {
     disk_folder_drop(folder);
 }
 
-/* Two tiers are two processes as far as the folder is concerned. */
 static void put_class(sky_tier *tier, uint64_t n, uint8_t evict) {
     static uint8_t data[BLOCK];
     sky_span span = {data, sizeof data};
@@ -382,6 +381,7 @@ static void classes_say_what_is_evicted_first(void **state) {
     disk_folder_drop(folder);
 }
 
+/* Two tiers are two processes as far as the folder is concerned. */
 static void two_tiers_keep_one_limit(void **state) {
     (void)state;
     char *folder = disk_folder_make();
