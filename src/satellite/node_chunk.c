@@ -1,4 +1,4 @@
-/* A chunk that is held: where it belongs, who is told when it goes, and messages of it. */
+/* A chunk that is held: where it belongs, which satellite hears that it goes, messages of it. */
 #include <assert.h>
 
 #include "satellite/node_state.h"

@@ -1,10 +1,14 @@
 /* The satellite's insides. A file calls only those above it in this list:
  *
- *   node_table  what is held, and who makes room     gossip      blocks that lost a chunk
- *   node_look   looking in                           node_store  chunks that come
- *   node_chunk  where chunks belong; they go         decide      puts under a condition
- *   removed     what is not to be made again         node        time, queue, migration
- *   copies      copies made again */
+ *   node_table  what is held, and which chunk makes room
+ *   node_look   looking in
+ *   node_chunk  where chunks belong; they go
+ *   removed     what is not to be made again
+ *   copies      copies made again
+ *   gossip      blocks that lost a chunk
+ *   node_store  chunks that come
+ *   decide      puts under a condition
+ *   node        time, queue, migration */
 #ifndef SKY_SATELLITE_NODE_STATE_H
 #define SKY_SATELLITE_NODE_STATE_H
 
@@ -111,15 +115,15 @@ void sky__node_tell(const sky_node *n, uint64_t out[SKY_STAT_COUNT]);
 /* node_chunk.c */
 sky_satellite sky__node_place(const sky_node *n, const sky_chunk_facts *facts);
 bool sky__node_belongs(const sky_node *n, const struct sky_node_slot *s);
-/* To where it belongs by now. Who was sent it for another place is told: both copies go to the new
- * one, and are one there. */
+/* To where it belongs by now. A satellite that was sent it for another place gets a MOVE: both
+ * copies go to the new place, and are one there. */
 void sky__node_set_out(sky_node *n, struct sky_node_slot *s);
 /* Where the chunk belongs from now on. What it is does not change. */
 void sky__give_place(struct sky_node_slot *s, const sky_chunk_facts *facts);
 /* Forget it, also where it may have arrived by now: a chunk on its way out is kept until the other
- * has answered, or not, and is then told too. */
+ * satellite has answered or is waited for no longer, which then gets a DROP too. */
 void sky__node_drop(sky_node *n, struct sky_node_slot *s);
-/* The other has it, or nobody will ever know: tell it what we were told. */
+/* Forget it, and send the DROP on to the satellite that may have it. */
 void sky__node_pass_drop_on(sky_node *n, struct sky_node_slot *s);
 void sky__node_send(const sky_node *n, const sky_message *m, sky_satellite to, sky_datagram *out);
 

@@ -6,7 +6,7 @@
 
 typedef struct sky_node_slot slot;
 
-/* For a chunk of `key`'s block. Another tenant's block is not named to who took its room. */
+/* For a chunk of `key`'s block. What another tenant's block was is not said in the answer. */
 static void evict_slot(sky_node *n, slot *s, const sky_key *key, sky_outcome *outcome,
                        sky_chunk_id *evicted) {
     if (s->doomed) {
@@ -54,14 +54,15 @@ static bool is_newest_head(sky_node *n, const sky_message *m) {
     return true;
 }
 
-/* The sky turned while it was under way. But a clock that is ahead of ours gives us chunks that to
- * us are still his: such a one stays, for given to and fro it would be where nobody asks. */
+/* The sky turned while it was under way. But a satellite whose clock is ahead of ours gives us
+ * chunks that by our clock still belong to it. Such a chunk stays: given to and fro it would be
+ * where nobody asks. */
 static bool to_move_on(const sky_node *n, const slot *s, sky_satellite giver) {
     sky_satellite place = sky__node_place(n, &s->facts);
     return !sky_satellite_equal(place, n->self) && !sky_satellite_equal(place, giver);
 }
 
-/* Who may say from now on that it goes, or belongs elsewhere. */
+/* The satellite that may say from now on that it goes, or belongs elsewhere. */
 static void note_giver(slot *s, sky_satellite giver) {
     s->giver_plane = (uint16_t)giver.plane;
     s->giver_slot = (uint16_t)(giver.plane ? giver.slot : 0);
@@ -84,7 +85,7 @@ sky_outcome sky__node_store(sky_node *n, const sky_message *m, sky_satellite giv
             sky__give_place(s, &m->facts);
             s->redirected = s->move == SKY__SENT;
         }
-        /* The teller may drop his copy on our word, so a copy of ours that is on its way out must
+        /* The giver may drop its copy on our word, so a copy of ours that is on its way out must
          * not go on an older word from elsewhere. */
         if (s->move == SKY__SENT)
             sky__node_set_out(n, s);

@@ -130,7 +130,7 @@ static sky_scenario true_sky(uint32_t planes, uint32_t slots, double altitude_km
 }
 
 /* Lasers within a plane of ten satellites pass behind the Earth: as the centre moves along a plane
- * no head can follow. Whoever finds none cannot know that there is none. */
+ * no head can follow. A ground that finds none cannot know that there is none. */
 static void a_head_that_stayed_behind_is_not_absent(void **state) {
     (void)state;
     sky_scenario s = true_sky(21, 10, 400);

@@ -24,7 +24,7 @@ void sky__node_stat_add(sky_node_stat *sum, const sky_node_stat *s) {
     sum->moved += s->moved;
 }
 
-/* Gossip wakes many that hold nothing: for them memory is neither asked for nor cleared anew. */
+/* Gossip wakes many that hold nothing. They take spare memory that is not cleared again. */
 bool sky__light_up(sky_world *w, uint32_t number) {
     sky__site *s = &w->sites[number];
     sky_satellite self = sky_frame_satellite(&w->frame, number);

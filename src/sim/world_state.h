@@ -1,10 +1,15 @@
 /* The world's insides. A file calls only those above it in this list:
  *
- *   world_state     trace, clocks                  world_stations  datagrams
- *   world_liars     what liars say                 world_sites     satellites come and go
- *   world_weather   ground links vary              world_faults    what goes wrong, and when
- *   world_outages   ways past lasers that are down world           time, life
- *   world_links     messages on their way          world_verify    looking in
+ *   world_state     trace, clocks
+ *   world_liars     what liars say
+ *   world_weather   ground links vary
+ *   world_outages   ways past lasers that are down
+ *   world_links     messages on their way
+ *   world_stations  datagrams
+ *   world_sites     satellites come and go
+ *   world_faults    what goes wrong, and when
+ *   world           time, life
+ *   world_verify    looking in
  *
  *   flight:  launch ──► [queue] ──light──► arrive         owns one buffer of a pool, until it ends
  *   site:    no memory ──first message──► node ──empty──► no memory

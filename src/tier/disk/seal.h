@@ -36,7 +36,7 @@ sky_status sky_disk_seal_begin_folder(int root, const char *path, const char *ke
                                       sky_disk_seal **out, sky_error *error);
 /* Can this key file be read and used? Asked before a folder is made for it. Errors: as above */
 sky_status sky_disk_seal_check(const char *key_path, sky_error *error);
-/* The same seal for a folder that was made anew. Errors: SKY_E_IO, SKY_E_DENIED */
+/* The same seal for a folder that was made again. Errors: SKY_E_IO, SKY_E_DENIED */
 sky_status sky_disk_seal_again(const sky_disk_seal *seal, int root);
 void sky_disk_seal_close(sky_disk_seal *seal); /* NULL is fine */
 
