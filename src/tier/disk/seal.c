@@ -162,8 +162,9 @@ sky_status sky_disk_seal_begin_folder(int root, const char *path, const char *ke
         *out = s;
         return SKY_OK;
     }
-    sky_secret_free(s);
-    return sky_fail(error, status, "%s/" NAME ": cannot be written: %s", path, sky_errno_text());
+    sky_fail(error, status, "%s/" NAME ": cannot be written: %s", path, sky_errno_text());
+    sky_secret_free(s); /* which may change errno */
+    return status;
 }
 
 sky_status sky_disk_seal_check(const char *key_path, sky_error *error) {
