@@ -1,5 +1,6 @@
 #include "ground/request_table.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include <skymem/keys.h>
@@ -109,6 +110,7 @@ void sky__requests_work(sky__request_table *t, uint32_t request, sky__work work,
 
 void sky__requests_step(sky__request_table *t, uint32_t request, sky__step step) {
     sky__request *r = &t->rows[request];
+    assert(r->step == STEP_NONE); /* twice in a list would tie it in a knot */
     r->step = step;
     if (step == STEP_END) {
         r->ran = r->state == REQUEST_RUNNING;

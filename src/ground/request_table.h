@@ -22,6 +22,7 @@ typedef enum {
 
 /* What the session does next about a request: session.c, advance_requests. */
 typedef enum {
+    STEP_NONE,   /* none is due: it is not in stepping */
     STEP_BEGIN,  /* one of the session's own */
     STEP_FOUND,  /* the index has its block, or the sky was asked and nobody has */
     STEP_LOST,   /* a chunk of the block that it reads is nowhere */
@@ -59,7 +60,7 @@ typedef struct {
 typedef struct {
     sky__request_state state;
     uint32_t next;  /* in the free list, reading, storing, stepping or done */
-    sky__step step; /* while in stepping */
+    sky__step step; /* STEP_NONE but in stepping */
     bool ran;       /* ENDING: it was RUNNING before */
     sky_request ask;
     bool own;       /* nobody asked for it: a move to where the block is expected, a check */
@@ -160,7 +161,8 @@ void sky__requests_work(sky__request_table *t, uint32_t request, sky__work work,
                         uint32_t last);
 /* Nothing more is to be asked for it, for now. */
 void sky__requests_stand_down(sky__request_table *t, uint32_t request);
-/* Its next step, which the session takes. It is in no list. With STEP_END it is ENDING. */
+/* Its next step, which the session takes. It is in no list, and no step is due. With STEP_END it is
+ * ENDING. */
 void sky__requests_step(sky__request_table *t, uint32_t request, sky__step step);
 /* Its result may be taken. */
 void sky__requests_done(sky__request_table *t, uint32_t request);

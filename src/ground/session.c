@@ -361,7 +361,11 @@ static void begin_request(sky_session *s, uint32_t request) {
 static void advance_requests(sky_session *s) {
     while (s->requests.stepping.first != SKY__NONE) {
         uint32_t request = sky__list_take(&s->requests, &s->requests.stepping);
-        switch (s->requests.rows[request].step) {
+        sky__step step = s->requests.rows[request].step;
+        s->requests.rows[request].step = STEP_NONE;
+        switch (step) {
+        case STEP_NONE:
+            break;
         case STEP_BEGIN:
             begin_request(s, request);
             break;
