@@ -124,7 +124,8 @@ typedef struct {
     bool pinned;       /* filled by has: it is pinned in the tier that answered. A sky tells of the
                           pins of this process */
     uint8_t evict;     /* filled by has, get and lease where the tier tells: its class, as in
-                          sky_call.evict */
+                          sky_call.evict. Of a block a disk tells the class of its put, memory
+                          the one that it has by the blocks behind it */
     sky_span view;     /* filled by LEASE: the payload, to be read only, valid and unchanged until
                           it is released, whatever becomes of the key; else {0} */
     sky_lease lease;
