@@ -51,7 +51,7 @@ test: ## build, run every test and count (ARGS="-R disk" runs those whose name m
 	@tools/build $(BUILD)
 	@tools/test $(BUILD) $(ARGS)
 
-check: ## all tests under ASan and UBSan, then under TSan, then the static analyser
+check: ## all tests under ASan and UBSan, then under TSan, long runs, mutations, the static analyser (some hours)
 	@tools/setup dev
 	@tools/get-model qwen2.5-coder-0.5b >/dev/null || true
 	@tools/check
@@ -64,7 +64,7 @@ python: ## fetch torch and Transformers (300 MB); test the Python package with t
 	@tools/transformers $(BUILD)
 	@tools/test $(BUILD) -R 'integration/(python|transformers)'
 
-check-checkers: ## build bugs on purpose, and see that the simulator's checkers find each (minutes)
+check-checkers: ## build bugs on purpose, and see that the simulator's checkers find each (5 to 10 minutes)
 	@tools/setup build
 	@tools/check-checkers
 
