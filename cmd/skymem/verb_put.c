@@ -75,6 +75,10 @@ static sky_status read_back(const cli *c, const cli_store *store, const cli_key 
     const sky_call call = {.tiers = 1u << tier};
     sky_sky_report r;
     sky_status status = cli_one(store, SKY_OP_GET, &item, &call);
+    if (status == SKY_E_DST_SMALL) { /* ours has its size */
+        cli_note(c, "%s: another value of this name came meanwhile", store->names[tier]);
+        return SKY_OK;
+    }
     if (status != SKY_OK || sky_cache_sky_report(store->cache, tier, &r) != SKY_OK)
         return status;
     char waiting[48] = "";

@@ -79,6 +79,17 @@ static bool may_lag(const sky_session *s, const sky__request *r) {
     return !r->thorough && migrates && sky__rotations(&s->core) >= set + 2;
 }
 
+/* Is the value that cannot be read not the one of which that was said before? */
+static bool is_other_value(const sky__request *r) {
+    return r->named && r->look.searched && r->of.id.version != r->get.looked_version;
+}
+
+/* What others put under a name may be replaced once more before it is read. */
+static bool may_look(const sky_session *s, const sky__request *r) {
+    bool again = is_other_value(r) && r->restarts < RESTARTS_MAX;
+    return s->core.config.lookup != SKY_LOOKUP_INDEX && (!r->look.searched || again);
+}
+
 void sky__block_lost(sky_session *s, uint32_t request, sky_status status) {
     sky__request *r = &s->requests.rows[request];
     uint32_t block = sky__blocks_find(&s->blocks, r->ask.wall_ms, &r->ask.key);
@@ -94,11 +105,13 @@ void sky__block_lost(sky_session *s, uint32_t request, sky_status status) {
         sky__get_begin(s, request, block);
         return;
     }
-    bool look = s->core.config.lookup != SKY_LOOKUP_INDEX && !r->look.searched &&
-                status == SKY_MISS;
+    bool look = may_look(s, r) && status == SKY_MISS;
+    if (status == SKY_MISS && !look && is_other_value(r))
+        status = SKY_E_IO; /* there is one, and then another */
     if (block != SKY_BLOCK_NONE && !replaced)
         give_up(s, r, block, look);
     if (look) {
+        r->get.looked_version = r->of.id.version;
         start_over(s, request); /* another ground may have moved or replaced it */
         sky__look_begin(s, request);
         return;

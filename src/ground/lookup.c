@@ -199,6 +199,7 @@ void sky__look_begin(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests.rows[request];
     search_begin(s, r);
     r->look.searched = true;
+    r->look.filling = r->look.tracing = false; /* it may be the second time */
     r->look.low = 0;
     r->look.high = key_count(r);
     if (s->core.config.lookup == SKY_LOOKUP_INDEX) {

@@ -75,7 +75,7 @@ void sky_orrery_begin(sky_orrery *o, uint32_t slots) {
                       o->memories[i], bytes);
     }
     for (uint32_t g = 0; g < SKY_ORRERY_GROUNDS; g++) {
-        o->session_config.session_id = (uint64_t)g << 32; /* no version shows the difference */
+        o->session_config.session_id = (uint64_t)g << 32 | g;
         sky_status status = sky_session_create(&o->session_config, &o->grounds[g]);
         assert(status == SKY_OK);
         (void)status;

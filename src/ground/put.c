@@ -45,10 +45,25 @@ static bool put_too_late(const sky_session *s, const sky__request *r) {
            now_ms - r->of.info.set_ms > s->core.config.put_ns_max / SKY_MS(1);
 }
 
+/* The version of the head that another ground is known to have put; 0: of none. Only of a sealed
+ * head is it sure that a ground made it. */
+static uint64_t others_version(const sky_session *s, const sky__request *r) {
+    uint32_t block = sky_index_find(s->blocks.index, &r->ask.key);
+    bool others = s->core.config.sealed && block != SKY_BLOCK_NONE &&
+                  s->blocks.rows[block].version != r->of.id.version;
+    return others ? s->blocks.rows[block].head_version : 0;
+}
+
 void sky__put_commit(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests.rows[request];
     if (put_too_late(s, r)) {
         sky__request_finish(s, request, SKY_E_IO, 0);
+        return;
+    }
+    /* The satellites refused our head for a newer one: as if that had come a moment later. */
+    r->put.overtaken = others_version(s, r) > r->head_version;
+    if (r->put.overtaken) {
+        sky__request_finish(s, request, SKY_OK, r->of.info.payload_bytes);
         return;
     }
     sky__block_row row = {.key = r->ask.key,
@@ -64,6 +79,15 @@ void sky__put_commit(sky_session *s, uint32_t request) {
     sky__request_finish(s, request, status, status == SKY_OK ? r->of.info.payload_bytes : 0);
 }
 
+/* A value that another ground put while our chunks went out was found by now: ours comes after it,
+ * whatever the clocks say. */
+static void set_heads(sky_session *s, uint32_t request) {
+    sky__request *r = &s->requests.rows[request];
+    if (others_version(s, r) >= r->head_version)
+        r->head_version = sky__blocks_head_version(&s->blocks, r->of.info.set_ms);
+    sky__requests_work(&s->requests, request, WORK_HEAD, 0, s->core.head_copies - 1);
+}
+
 static void put_stored(sky_session *s, uint32_t request) {
     s->requests.rows[request].put.held = being_looked_for(s, &s->requests.rows[request].ask.key);
     if (s->requests.rows[request].put.held)
@@ -73,7 +97,7 @@ static void put_stored(sky_session *s, uint32_t request) {
     else if (s->requests.rows[request].ask.conditional)
         sky__decide_begin(s, request);
     else
-        sky__requests_work(&s->requests, request, WORK_HEAD, 0, s->core.head_copies - 1);
+        set_heads(s, request);
 }
 
 static void unpin_parent(sky_session *s, sky__request *r) {
@@ -95,7 +119,7 @@ static void put_undo(sky_session *s, sky__request *r) {
 
 void sky__put_end(sky_session *s, sky__request *r, sky_status status) {
     if (r->ran) {
-        if (status != SKY_OK)
+        if (status != SKY_OK || r->put.overtaken)
             put_undo(s, r);
         unpin_parent(s, r);
     }

@@ -84,6 +84,7 @@ typedef struct {
         uint64_t begin, end;   /* range of the payload */
         uint64_t lost_version; /* of the block we knew and could not read */
         int64_t lost_ms;
+        uint64_t looked_version; /* of the one that could not be read when the sky was asked last */
         bool unheard; /* a piece was made again whose server had not said that it lacks it */
     } get;
     struct {
@@ -92,6 +93,7 @@ typedef struct {
         sky__skipped skipped;
         uint32_t heads_skipped; /* bits of the head's copies */
         bool held;              /* stored, and waits for what is known of an older value */
+        bool overtaken;         /* done, and replaced by another ground's at once */
         bool unsure;            /* under a condition: it may have been granted, … */
         bool decided;           /* … and was */
     } put;

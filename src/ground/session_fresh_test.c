@@ -218,6 +218,115 @@ static sky_status end_of(sky_orrery *o, uint32_t ground) {
     return r.status;
 }
 
+static void open_sealed(sky_orrery *o) {
+    sky_orrery_open(o, SKY_PLACE_ROTATION_HOP);
+    o->session_config.lookup = SKY_LOOKUP_BINARY;
+    o->node_config.sealed = o->session_config.sealed = true;
+}
+
+/* Messages of a type about heads, or about chunks, are lost until a time: those of the version
+ * that came first. */
+typedef struct {
+    sky_wire_type type;
+    bool heads;
+    sky_time until;
+    uint64_t version; /* 0: none came yet */
+} loss;
+
+static bool loses_at_first(sky_orrery *o, sky_satellite from, sky_satellite to, sky_message *m) {
+    loss *l = o->ear_context;
+    (void)from, (void)to;
+    if (m->type != l->type || (m->id.number == 0) != l->heads || o->now > l->until)
+        return true;
+    l->version = l->version ? l->version : m->id.version;
+    return m->id.version != l->version;
+}
+
+static void lose(sky_orrery *o, loss *l) {
+    o->ear_context = l;
+    o->ear = loses_at_first;
+}
+
+/* Two grounds put a name so near to each other that one finds the other's head, which is newer,
+ * while its own is on the way: both are acknowledged, and one of the values is there. */
+static void of_two_puts_at_once_one_stays(void **state) {
+    (void)state;
+    for (uint32_t trial = 0; trial < 120; trial++) {
+        sky_orrery o;
+        open_sealed(&o);
+        o.session_config.replicas = 1 + trial % 2;
+        sky_orrery_begin(&o, 4096);
+        sky_request first = request_of(SKY_OP_PUT, 1, trial % 4 < 2 ? 2 : 5000);
+        sky_request second = request_of(SKY_OP_PUT, 1, 3);
+        loss questions = {SKY_WIRE_GET, true, o.now + SKY_MS(1) / 8, 0};
+        if (trial % 3)
+            lose(&o, &questions);
+        assert_int_equal(sky_session_submit(o.grounds[0], o.now, &first), SKY_OK);
+        sky_orrery_run(&o, o.now + trial * SKY_MS(1) / 3);
+        assert_int_equal(sky_session_submit(o.grounds[1], o.now, &second), SKY_OK);
+        sky_orrery_run(&o, o.now + SKY_SECONDS(2));
+        for (uint32_t ground = 0; ground < 2; ground++)
+            assert_int_equal(end_of(&o, ground), SKY_OK);
+        uint64_t bytes = ask(&o, 2, SKY_OP_GET, 1, 0).bytes;
+        assert_true(bytes == first.payload_bytes || bytes == second.payload_bytes);
+        for (uint32_t ground = 0; ground < 4; ground++)
+            assert_int_equal(ask(&o, ground, SKY_OP_GET, 1, 0).bytes, bytes);
+        sky_orrery_close(&o);
+    }
+}
+
+/* A put whose ground learns of a newer value while its head is on the way is over at once. */
+static void a_put_may_be_overtaken(void **state) {
+    (void)state;
+    for (uint32_t trial = 0; trial < 120; trial++) {
+        sky_orrery o;
+        open_sealed(&o);
+        sky_orrery_begin(&o, 4096);
+        for (uint32_t ground = 0; ground < 2; ground++) /* both know the name */
+            assert_int_equal(ask(&o, ground, SKY_OP_PUT, 1, 1).status, SKY_OK);
+        assert_int_equal(ask(&o, 0, SKY_OP_HAS, 1, 0).status, SKY_OK);
+        sky_request first = request_of(SKY_OP_PUT, 1, 2), second = request_of(SKY_OP_PUT, 1, 3);
+        sky_request has = request_of(SKY_OP_HAS, 1, 0);
+        loss heads = {SKY_WIRE_SET, true, o.now + SKY_MS(150), 0};
+        lose(&o, &heads);
+        assert_int_equal(sky_session_submit(o.grounds[0], o.now, &first), SKY_OK);
+        sky_orrery_run(&o, o.now + SKY_MS(12));
+        assert_int_equal(sky_session_submit(o.grounds[1], o.now, &second), SKY_OK);
+        sky_orrery_run(&o, o.now + trial * SKY_MS(1));
+        assert_int_equal(sky_session_submit(o.grounds[0], o.now, &has), SKY_OK);
+        sky_orrery_run(&o, o.now + SKY_SECONDS(2));
+        for (uint32_t answer = 0; answer < 3; answer++)
+            assert_int_equal(end_of(&o, answer == 2), SKY_OK);
+        uint64_t bytes = ask(&o, 2, SKY_OP_GET, 1, 0).bytes;
+        assert_true(bytes == first.payload_bytes || bytes == second.payload_bytes);
+        for (uint32_t ground = 0; ground < 4; ground++)
+            assert_int_equal(ask(&o, ground, SKY_OP_GET, 1, 0).bytes, bytes);
+        sky_orrery_close(&o);
+    }
+}
+
+/* One ground replaces a name, another reads it for the first time: there is always a value. */
+static void a_name_that_is_replaced_is_never_absent(void **state) {
+    (void)state;
+    for (uint32_t trial = 0; trial < 200; trial++) {
+        sky_orrery o;
+        open_sealed(&o);
+        sky_orrery_begin(&o, 4096);
+        assert_int_equal(ask(&o, 0, SKY_OP_PUT, 1, 2000).status, SKY_OK);
+        sky_request put = request_of(SKY_OP_PUT, 1, 2001), get = request_of(SKY_OP_GET, 1, 0);
+        assert_int_equal(sky_session_submit(o.grounds[0], o.now, &put), SKY_OK);
+        sky_orrery_run(&o, o.now + trial * SKY_MS(1) / 5);
+        loss chunks = {SKY_WIRE_GET, false, o.now + SKY_MS(20), 0};
+        lose(&o, &chunks);
+        assert_int_equal(sky_session_submit(o.grounds[1], o.now, &get), SKY_OK);
+        sky_orrery_run(&o, o.now + SKY_SECONDS(2));
+        assert_int_equal(end_of(&o, 0), SKY_OK);
+        assert_int_equal(end_of(&o, 1), SKY_OK);
+        assert_int_equal(o.wrong, 0);
+        sky_orrery_close(&o);
+    }
+}
+
 /* One ground replaces a value, and another moves the old one meanwhile: the move is begun later,
  * and its value is older all the same. */
 static void a_move_does_not_hide_a_put(void **state) {
@@ -281,6 +390,9 @@ int main(void) {
         cmocka_unit_test(no_ground_reads_an_older_value),
         cmocka_unit_test(a_name_costs_a_round_trip_and_a_block_none),
         cmocka_unit_test(a_dead_copy_of_a_head_costs_little),
+        cmocka_unit_test(of_two_puts_at_once_one_stays),
+        cmocka_unit_test(a_put_may_be_overtaken),
+        cmocka_unit_test(a_name_that_is_replaced_is_never_absent),
         cmocka_unit_test(a_move_does_not_hide_a_put),
         cmocka_unit_test(what_another_removed_is_gone),
     };
