@@ -73,7 +73,8 @@ struct sky_index {
     uint32_t fresh; /* blocks from here on were never used */
     uint32_t free;  /* freed blocks, linked by `older` */
     uint32_t run;   /* the near ends of the rings are the path from a root to here; or none */
-    uint64_t last_bytes, last_max; /* payload of blocks of rank LAST */
+    uint64_t last_bytes, last_bytes_max; /* payload of blocks of rank LAST */
+    uint32_t last_count, last_count_max; /* of them */
     void *slab;
     size_t slab_bytes;
 };
@@ -236,11 +237,13 @@ static bool is_above(const sky_index *index, uint32_t ancestor, uint32_t block) 
 
 /* --- ranks --- */
 
-/* Payload of LAST blocks comes and goes. */
+/* A block comes or goes, and its payload: counted if it is of rank LAST. */
 static void count_last(sky_index *index, uint32_t block, bool comes) {
     const cold_block *c = &index->cold[block];
-    uint64_t bytes = c->rank == LAST ? c->payload_bytes : 0;
-    index->last_bytes += comes ? bytes : -bytes;
+    if (c->rank != LAST)
+        return;
+    index->last_bytes += comes ? c->payload_bytes : -(uint64_t)c->payload_bytes;
+    index->last_count += comes ? 1 : UINT32_MAX;
 }
 
 /* It is in no ring then, until it is used. */
@@ -274,10 +277,14 @@ static bool has_last_child(const sky_index *index, uint32_t block) {
     return false;
 }
 
-/* While LAST blocks have too many bytes, the oldest become NORMAL. */
+static bool is_last_too_much(const sky_index *index) {
+    return index->last_bytes > index->last_bytes_max || index->last_count > index->last_count_max;
+}
+
+/* While there are too many LAST blocks, or bytes of them, the oldest become NORMAL. */
 static void trim_last(sky_index *index) {
     const uint32_t end = index->blocks_max + LAST;
-    while (index->last_bytes > index->last_max && index->hot[end].newer != end) {
+    while (is_last_too_much(index) && index->hot[end].newer != end) {
         uint32_t oldest = index->hot[end].newer;
         bool stays = index->cold[oldest].pins > 0 || has_last_child(index, oldest);
         if (stays) {
@@ -289,8 +296,9 @@ static void trim_last(sky_index *index) {
     }
 }
 
-void sky_index_last_max(sky_index *index, uint64_t bytes) {
-    index->last_max = bytes;
+void sky_index_last_max(sky_index *index, uint64_t bytes, uint32_t blocks) {
+    index->last_bytes_max = bytes;
+    index->last_count_max = blocks;
     trim_last(index);
 }
 
@@ -324,7 +332,8 @@ sky_status sky_index_create(uint32_t blocks_max, sky_index **out) {
         .slot_count = (uint32_t)slot_count,
         .free = SKY_BLOCK_NONE,
         .run = SKY_BLOCK_NONE,
-        .last_max = UINT64_MAX,
+        .last_bytes_max = UINT64_MAX,
+        .last_count_max = UINT32_MAX,
         .slab = slab,
         .slab_bytes = slab_bytes,
     };
@@ -373,6 +382,7 @@ static uint32_t block_take(sky_index *index, const uint64_t key[2], uint64_t has
     index->cold[block] = (cold_block){.in_use = 1, .rank = rank & 3u};
     index->slots[table_probe(index, key, hash)] = (uint32_t)hash << index->block_bits | (block + 1);
     index->count++;
+    count_last(index, block, true);
     return block;
 }
 

@@ -36,10 +36,10 @@ typedef struct sky_index sky_index;
 
 /* What the index keeps of a block. */
 typedef struct {
-    uint32_t payload_bytes;
-    uint32_t chunk_count;  /* at most SKY_INDEX_CHUNKS_MAX */
-    int64_t set_ms;        /* when it was set: wall milliseconds, 48 bits */
-    uint16_t centre_plane; /* the satellite overhead when it was set, from 1; 0: not in a sky */
+    uint32_t payload_bytes; /* memory and disks: the room that it takes */
+    uint32_t chunk_count;   /* at most SKY_INDEX_CHUNKS_MAX */
+    int64_t set_ms;         /* when it was set: wall milliseconds, 48 bits */
+    uint16_t centre_plane;  /* the satellite overhead when it was set, from 1; 0: not in a sky */
     uint16_t centre_slot;
     sky_coding coding;
     uint8_t evict; /* its class: SKY_EVICT_NORMAL and the others */
@@ -49,10 +49,10 @@ typedef struct {
 sky_status sky_index_create(uint32_t blocks_max, sky_index **out);
 void sky_index_destroy(sky_index *index);
 
-/* Blocks of SKY_EVICT_LAST may have so many bytes of payload; without a call, any number. When they
- * have more, those used longest ago become SKY_EVICT_NORMAL, as if they were used then; pinned ones
- * and what leads to them stay, and count. */
-void sky_index_last_max(sky_index *index, uint64_t bytes);
+/* So many blocks may be of SKY_EVICT_LAST, with so many payload_bytes in all; without a call, any
+ * number. When there is more, those used longest ago become SKY_EVICT_NORMAL, as if they were used
+ * then; pinned ones and what leads to them stay, and count. */
+void sky_index_last_max(sky_index *index, uint64_t bytes, uint32_t blocks);
 
 /* Add a block, or overwrite the facts of one that is there. It becomes the most recently used. The
  * class of one with blocks below it is only raised.

@@ -64,8 +64,8 @@ sky_status sky_disk_catalogue_create(uint32_t entries_max, sky_disk_catalogue **
     return status;
 }
 
-void sky_disk_catalogue_last_max(sky_disk_catalogue *c, uint64_t bytes) {
-    sky_index_last_max(c->index, bytes);
+void sky_disk_catalogue_last_max(sky_disk_catalogue *c, uint64_t bytes, uint32_t entries) {
+    sky_index_last_max(c->index, bytes, entries);
 }
 
 void sky_disk_catalogue_destroy(sky_disk_catalogue *c) {
@@ -118,7 +118,8 @@ static void orphans_adopt(sky_disk_catalogue *c, const sky_key *parent) {
 /* ---- entries ---- */
 
 sky_status sky_disk_catalogue_put(sky_disk_catalogue *c, const sky_disk_fact *fact) {
-    sky_block_info info = {.payload_bytes = fact->payload_bytes,
+    const uint64_t room = sky_disk_fact_bytes(fact);
+    sky_block_info info = {.payload_bytes = room < UINT32_MAX ? (uint32_t)room : UINT32_MAX,
                            .chunk_count = 1,
                            .set_ms = fact->set_ms,
                            .coding = fact->level,

@@ -43,8 +43,9 @@ uint64_t sky_disk_fact_bytes(const sky_disk_fact *fact);
 typedef struct sky_disk_catalogue sky_disk_catalogue;
 
 sky_status sky_disk_catalogue_create(uint32_t entries_max, sky_disk_catalogue **out);
-/* Entries of SKY_EVICT_LAST may have so many payload bytes: sky_index_last_max. */
-void sky_disk_catalogue_last_max(sky_disk_catalogue *c, uint64_t bytes);
+/* Of SKY_EVICT_LAST there may be so many entries, with so many bytes by sky_disk_fact_bytes:
+ * sky_index_last_max. */
+void sky_disk_catalogue_last_max(sky_disk_catalogue *c, uint64_t bytes, uint32_t entries);
 void sky_disk_catalogue_destroy(sky_disk_catalogue *c); /* NULL is fine */
 
 /* Add or replace; it becomes the most recently used. One that is replaced keeps its pin.

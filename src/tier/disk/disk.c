@@ -24,7 +24,7 @@
 #define ENTRY_SHARE_BYTES 65536u
 #define ENTRIES_MIN       1024u
 #define ENTRIES_MAX       131072u
-#define LAST_SHARE        2u /* of the limit: what SKY_EVICT_LAST may take */
+#define LAST_SHARE        2u /* of the limit, and of the entries: what SKY_EVICT_LAST may take */
 
 static sky_disk *disk_of(sky_tier *tier) {
     return (sky_disk *)(void *)tier; /* its first member */
@@ -246,15 +246,16 @@ static uint32_t entries_for(uint64_t bytes_max) {
 
 /* All that needs no folder. */
 static sky_status disk_prepare(sky_disk *d) {
+    const uint32_t entries = entries_for(d->bytes_max);
     sky_status status = sky_event_create(&d->wake);
     if (status == SKY_OK)
         status = sky_batches_create(d->env.clock, &d->tier.batches);
     if (status == SKY_OK)
-        status = sky_disk_catalogue_create(entries_for(d->bytes_max), &d->catalogue);
+        status = sky_disk_catalogue_create(entries, &d->catalogue);
     if (status == SKY_OK)
         status = sky_disk_work_create(d, &d->work);
     if (status == SKY_OK)
-        sky_disk_catalogue_last_max(d->catalogue, d->bytes_max / LAST_SHARE);
+        sky_disk_catalogue_last_max(d->catalogue, d->bytes_max / LAST_SHARE, entries / LAST_SHARE);
     return status;
 }
 

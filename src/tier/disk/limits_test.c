@@ -326,13 +326,17 @@ static void order_and_pins_outlive_a_restart(void **state) {
     disk_folder_drop(folder);
 }
 
-static void put_class(sky_tier *tier, uint64_t n, uint8_t evict) {
+static void put_bytes_of_class(sky_tier *tier, uint64_t n, uint8_t evict, size_t bytes) {
     static uint8_t data[BLOCK];
-    sky_span span = {data, sizeof data};
+    sky_span span = {data, bytes};
     sky_item item = {.key = sky_fixture_key(n), .spans = &span, .span_count = 1};
-    sky_fixture_fill(data, sizeof data, n);
+    sky_fixture_fill(data, bytes, n);
     sky_fixture_run(tier, SKY_OP_PUT, &item, 1, &(sky_call){.evict = evict});
     assert_int_equal(item.status, SKY_OK);
+}
+
+static void put_class(sky_tier *tier, uint64_t n, uint8_t evict) {
+    put_bytes_of_class(tier, n, evict, BLOCK);
 }
 
 static uint8_t class_of(sky_tier *tier, sky_op op, uint64_t n) {
@@ -379,6 +383,31 @@ static void classes_say_what_is_evicted_first(void **state) {
     assert_int_equal(has(tier, 78), SKY_OK);
     disk_close(tier);
     disk_folder_drop(folder);
+}
+
+/* Of what an entry takes besides its byte, and of the entries there may be, half is for others. */
+static void small_entries_leave_half_to_others(void **state) {
+    (void)state;
+    static const struct {
+        const char *query;
+        uint64_t room; /* for so many of them */
+    } limits[] = {{"?max=2MiB&direct=off", 256}, {"?max=60MiB&direct=off", 1024}};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        const uint64_t room = limits[i].room, others = room / 2;
+        char *folder = disk_folder_make();
+        sky_tier *tier = disk_open(folder, limits[i].query);
+        for (uint64_t n = 0; n < room; n++)
+            put_bytes_of_class(tier, n, SKY_EVICT_LAST, 1);
+        for (uint64_t n = room; n < room + others; n++)
+            put_bytes_of_class(tier, n, SKY_EVICT_NORMAL, 1);
+        assert_int_equal(sky_fixture_counts(tier).entries, room);
+        for (uint64_t n = 0; n < room; n++)
+            assert_int_equal(has(tier, n), n < others ? SKY_MISS : SKY_OK);
+        for (uint64_t n = room; n < room + others; n++)
+            assert_int_equal(has(tier, n), SKY_OK);
+        disk_close(tier);
+        disk_folder_drop(folder);
+    }
 }
 
 /* Two tiers are two processes as far as the folder is concerned. */
@@ -594,6 +623,7 @@ int main(void) {
         cmocka_unit_test(what_only_looks_makes_nothing),
         cmocka_unit_test(order_and_pins_outlive_a_restart),
         cmocka_unit_test(classes_say_what_is_evicted_first),
+        cmocka_unit_test(small_entries_leave_half_to_others),
         cmocka_unit_test(two_tiers_keep_one_limit),
         cmocka_unit_test(a_pin_holds_for_the_other_process_too),
         cmocka_unit_test(pins_and_unpins_of_another_are_heeded),

@@ -224,11 +224,17 @@ uint32_t sky__memory_make_room(sky__memory *m, uint64_t bytes) {
     return extent;
 }
 
+/* What the index keeps of an entry, whose room is its extent: whole units, with the name. */
+static sky_block_info info_of(const sky__memory *m, const sky__memory_entry *e, sky_coding coding) {
+    const uint64_t bytes = extent_bytes(m, e->extent);
+    return (sky_block_info){.payload_bytes = bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX,
+                            .set_ms = m->env.clock->wall_ms(m->env.clock),
+                            .coding = coding,
+                            .evict = e->evict};
+}
+
 sky_status sky__memory_publish(sky__memory *m, const sky__memory_entry *new, sky_coding coding) {
-    sky_block_info info = {.payload_bytes = new->payload_bytes,
-                           .set_ms = m->env.clock->wall_ms(m->env.clock),
-                           .coding = coding,
-                           .evict = new->evict};
+    const sky_block_info info = info_of(m, new, coding);
     uint32_t block, old;
     sky_status status;
     do {

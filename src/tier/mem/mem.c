@@ -32,7 +32,7 @@
 #define ENTRY_SHARE_BYTES 4096u
 #define ENTRIES_MIN       (1u << 10)
 #define ENTRIES_MAX       (1u << 24)
-#define LAST_SHARE        2u /* of the region: what SKY_EVICT_LAST may take */
+#define LAST_SHARE        2u /* of the region, and of the entries: what SKY_EVICT_LAST may take */
 /* What is copied while its stripe is locked, which costs less than a reference: a writer waits for
  * SKY__MEMORY_GETS_AT_ONCE of them at most. */
 #define LOCKED_COPY_BYTES 16384u
@@ -519,7 +519,7 @@ static sky_status memory_reserve(sky__memory *m, uint64_t bytes) {
     if (status == SKY_OK)
         status = sky_index_create(blocks, &m->index);
     if (status == SKY_OK)
-        sky_index_last_max(m->index, m->region_bytes / LAST_SHARE);
+        sky_index_last_max(m->index, m->region_bytes / LAST_SHARE, blocks / LAST_SHARE);
     m->refs = calloc(extents, sizeof *m->refs);
     m->entries = calloc(blocks, sizeof *m->entries);
     m->orphans = calloc(buckets, sizeof *m->orphans);

@@ -144,6 +144,42 @@ static void entries_are_bounded(void **state) {
     t->ops->close(t);
 }
 
+/* One byte. */
+static void put_class(sky_tier *t, uint64_t n, size_t name_bytes, uint8_t evict) {
+    static char name[SKY_NAME_BYTES_MAX];
+    memset(name, 'x', sizeof name);
+    sky_span span = {name, 1};
+    sky_item item = {.key = sky_fixture_key(n), .spans = &span, .span_count = 1};
+    item.name = name_bytes > 0 ? name : NULL;
+    item.name_bytes = name_bytes;
+    sky_fixture_run(t, SKY_OP_PUT, &item, 1, &(sky_call){.evict = evict});
+    assert_int_equal(item.status, SKY_OK);
+}
+
+/* Of the units that an entry takes for its byte and its name, and of the entries there may be, half
+ * is for others. */
+static void small_entries_leave_half_to_others(void **state) {
+    (void)state;
+    static const struct {
+        const char *url;
+        size_t name_bytes;
+        uint64_t room; /* for so many of them */
+    } sizes[] = {{"mem:1MiB", 0, 1024}, {"mem:64KiB", 1022, 64}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const uint64_t room = sizes[i].room, others = room / 2;
+        sky_tier *t = open_url(sizes[i].url, &no_env);
+        for (uint64_t n = 0; n < room; n++)
+            put_class(t, n, sizes[i].name_bytes, SKY_EVICT_LAST);
+        for (uint64_t n = room; n < room + others; n++)
+            put_class(t, n, sizes[i].name_bytes, SKY_EVICT_NORMAL);
+        assert_int_equal(sky_fixture_counts(t).entries, room);
+        for (uint64_t n = 0; n < room + others; n++)
+            assert_int_equal(sky_fixture_one(t, SKY_OP_HAS, sky_fixture_key(n)),
+                             n < others ? SKY_MISS : SKY_OK);
+        t->ops->close(t);
+    }
+}
+
 /* The index keeps 16 bytes of a key; the tier tells two keys apart that share them. */
 static void keys_alike_are_told_apart(void **state) {
     (void)state;
@@ -397,6 +433,7 @@ int main(void) {
         cmocka_unit_test(answers_come_at_once_and_tell_all),
         cmocka_unit_test(damage_is_found),
         cmocka_unit_test(entries_are_bounded),
+        cmocka_unit_test(small_entries_leave_half_to_others),
         cmocka_unit_test(keys_alike_are_told_apart),
         cmocka_unit_test(lent_bytes_are_counted_until_released),
         cmocka_unit_test(lent_entries_are_not_evicted),
