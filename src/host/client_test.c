@@ -156,17 +156,26 @@ static void frames_out_of_place_end_it(void **state) {
     sky_raw_say(fd, &(sky_shm_frame){.kind = SKY_SHM_ASK, .question = SKY_SHM_LIST}, -1);
     assert_ended(fd);
     fd = connect_raw();
-    sky_shm_frame f = {.kind = SKY_SHM_HELLO, .version = SKY_SHM_VERSION + 1};
-    sky_raw_say(fd, &f, -1);
-    assert_true(sky_raw_hear(fd, &f, NULL));
-    assert_true(f.kind == SKY_SHM_REFUSED && f.status == SKY_E_UNSUPPORTED);
-    assert_ended(fd);
-    fd = connect_raw();
-    f = (sky_shm_frame){.kind = SKY_SHM_HELLO, .version = SKY_SHM_VERSION, .count = SKY_TIERS_MAX};
+    sky_shm_frame f = {.kind = SKY_SHM_HELLO, .version = SKY_SHM_VERSION, .count = SKY_TIERS_MAX};
     sky_raw_say(fd, &f, -1);
     assert_true(sky_raw_hear(fd, &f, NULL));
     assert_true(f.kind == SKY_SHM_REFUSED && f.status == SKY_E_PARAM); /* no such store */
     assert_ended(fd);
+    assert_unharmed();
+}
+
+/* Such as 3, which took an answer with an eviction class for damage. */
+static void other_versions_are_refused(void **state) {
+    (void)state;
+    static const uint32_t versions[] = {0, 1, 2, 3, SKY_SHM_VERSION + 1, UINT32_MAX};
+    for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
+        int fd = connect_raw();
+        sky_shm_frame f = {.kind = SKY_SHM_HELLO, .version = versions[i]};
+        sky_raw_say(fd, &f, -1);
+        assert_true(sky_raw_hear(fd, &f, NULL));
+        assert_true(f.kind == SKY_SHM_REFUSED && f.status == SKY_E_UNSUPPORTED);
+        assert_ended(fd);
+    }
     assert_unharmed();
 }
 
@@ -660,6 +669,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_that_are_no_frame_end_it),
         cmocka_unit_test(frames_out_of_place_end_it),
+        cmocka_unit_test(other_versions_are_refused),
         cmocka_unit_test(wild_places_end_it),
         cmocka_unit_test(a_ring_that_is_not_as_it_was_left_ends_it),
         cmocka_unit_test(descriptors_are_not_taken),

@@ -205,6 +205,14 @@ static void serve_client(sky__peer_connection *c, sky_time greet_by) {
     }
 }
 
+static const char *refusal_text(sky_status status) {
+    if (status == SKY_E_DENIED)
+        return "it has another key, or none";
+    if (status == SKY_E_UNSUPPORTED)
+        return "it is of another version, or of a cipher that is not here";
+    return sky_status_text(status);
+}
+
 void *sky__peer_connection_body(void *argument) {
     sky__peer_connection *c = argument;
     sky_time greet_by = sky_now() + c->server->hello_ns;
@@ -218,7 +226,7 @@ void *sky__peer_connection_body(void *argument) {
     sky_event_close(c->event);
     free(c->frame);
     if (denied && !c->why)
-        c->why = status == SKY_E_DENIED ? "it has another key, or none" : sky_status_text(status);
+        c->why = refusal_text(status);
     sky__peer_note_end(c, denied, c->why);
     return NULL;
 }

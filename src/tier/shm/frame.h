@@ -26,7 +26,7 @@
 
 #include "tier/remote.h"
 
-#define SKY_SHM_VERSION         3
+#define SKY_SHM_VERSION         4
 #define SKY_SHM_ITEMS_MAX       64
 #define SKY_SHM_FRAME_BYTES_MAX 8192
 #define SKY_SHM_NUMBERS         8
