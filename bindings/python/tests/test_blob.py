@@ -410,13 +410,15 @@ def test_threads(host: str, blob: skymem.Blob, reader: skymem.Blob) -> None:
             if block is None:
                 wrong.append("a miss")
                 return
-            threading.Thread(target=block.end).start()
+            end = threading.Thread(target=block.end)
+            end.start()
             try:
                 if bytes(block.view(2)) != bytes_of(2, 0) or len(block.read(1)) != 2 * SIZE:
                     wrong.append("other bytes")
             except ValueError as error:  # it ended before
                 if "get it again" not in str(error):
                     raise
+            end.join()  # or it is in use still, when the reader closes
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
