@@ -162,7 +162,7 @@ static void heads_lost(sky_session *s, uint32_t op, sky_status status) {
     const sky__operation *o = &s->scheduler.operations[op];
     sky__request *r = &s->requests.rows[o->request];
     r->look.unsure |= status == SKY_E_IO;
-    r->look.outdated |= (uint32_t)(status == SKY_MISS) << o->copy;
+    r->look.outdated |= (uint32_t)(status != SKY_E_IO) << o->copy;
     sky__operation_done(&s->scheduler, op);
 }
 
@@ -297,9 +297,14 @@ static void learn_answer(sky_session *s, uint32_t op, bool present) {
         search_next(s, request);
 }
 
-/* What came as a head is one. Else it is lost with the copy that is waited for, if that sent it. */
+/* What came as a head is one. What the link may have damaged is asked for again; other nonsense
+ * loses the copy that is waited for, if that sent it. */
 static bool take_head(sky_session *s, uint32_t op, const sky_message *m, sky_block_head *head) {
-    if (m->data_bytes == SKY_HEAD_BYTES && sky__is_genuine(&s->scheduler, m) &&
+    if (!sky__is_genuine(&s->scheduler, m)) {
+        sky__operation_wrong(&s->scheduler, op, m);
+        return false;
+    }
+    if (m->data_bytes == SKY_HEAD_BYTES &&
         sky_head_decode(m->data, m->data_bytes, head) == SKY_OK && head_plausible(s, head, m))
         return true;
     s->core.stat.corrupt++;

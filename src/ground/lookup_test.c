@@ -478,9 +478,40 @@ static void heads_that_lie_cost_a_miss(void **state) {
     }
 }
 
+static uint32_t damaged, damaged_max;
+
+/* Heads that come with a bit turned, so many of them. */
+static bool damage_heads(sky_orrery *o, sky_satellite from, sky_satellite to, sky_message *m) {
+    (void)o, (void)to;
+    bool head = from.plane != 0 && m->type == SKY_WIRE_CHUNK && m->id.number == 0;
+    if (head && damaged < damaged_max) {
+        ((uint8_t *)(uintptr_t)m->data)[5] ^= 0x10;
+        damaged++;
+    }
+    return true;
+}
+
+/* The link, and not the satellite: the head is there, and the next answer shows it. */
+static void a_head_that_the_link_damaged_is_asked_for_again(void **state) {
+    (void)state;
+    for (damaged_max = 0; damaged_max <= 4; damaged_max++) {
+        sky_orrery o;
+        begin(&o, SKY_PLACE_ROTATION_HOP, SKY_LOOKUP_SEQUENTIAL);
+        assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 1, 5000).status, SKY_OK);
+        o.ear = damage_heads;
+        damaged = 0;
+        sky_result r = sky_orrery_do(&o, 1, SKY_OP_GET, 1, 0);
+        assert_int_equal(r.status, damaged_max < 4 ? SKY_OK : SKY_MISS);
+        assert_int_equal(stat_of(&o, 1).corrupt, damaged_max);
+        assert_int_equal(o.wrong, 0);
+        sky_orrery_close(&o);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_ground_finds_what_another_set),
+        cmocka_unit_test(a_head_that_the_link_damaged_is_asked_for_again),
         cmocka_unit_test(what_is_nowhere_is_asked_of_each_place_once),
         cmocka_unit_test(chains_take_a_logarithm_of_questions),
         cmocka_unit_test(what_the_index_knows_is_not_asked),

@@ -418,8 +418,7 @@ static bool is_whole(const sky__scheduler *q, const sky__operation *o, const sky
            sky__is_genuine(q, m);
 }
 
-/* Wrong bytes. Duplicates of one damaged answer count once. */
-static void take_wrong(sky__scheduler *q, uint32_t op, const sky_message *m) {
+void sky__operation_wrong(sky__scheduler *q, uint32_t op, const sky_message *m) {
     sky__operation *o = &q->operations[op];
     q->core->stat.corrupt++;
     if (!is_current(q, op, m))
@@ -477,7 +476,7 @@ static void take_answer(sky__scheduler *q, uint32_t op, const sky_message *m) {
         return;
     }
     if (client->carries && client->reads && !is_whole(q, o, m)) {
-        take_wrong(q, op, m);
+        sky__operation_wrong(q, op, m);
         return;
     }
     if (client->carries && client->reads && is_current(q, op, m)) {
