@@ -640,6 +640,24 @@ static void many_connections_are_turned_away(void **state) {
     assert_unharmed();
 }
 
+/* All places are taken by connections that say nothing: the first of them goes for each that comes,
+ * so that one which says who it is gets in at once. */
+static void who_says_nothing_makes_room(void **state) {
+    (void)state;
+    static int fds[SKY_HOST_CLIENTS_MAX];
+    sky_shm_frame f;
+    for (size_t i = 0; i < SKY_HOST_CLIENTS_MAX; i++)
+        fds[i] = connect_raw();
+    int first = greeted(), second = greeted();
+    for (size_t i = 0; i < 2; i++)
+        assert_false(sky_raw_hear(fds[i], &f, NULL)); /* closed */
+    for (size_t i = 0; i < SKY_HOST_CLIENTS_MAX; i++)
+        sky_raw_close(fds[i]);
+    sky_raw_close(first);
+    sky_raw_close(second);
+    assert_unharmed();
+}
+
 static void a_second_host_is_told(void **state) {
     (void)state;
     sky_error error = {0};
@@ -684,6 +702,7 @@ int main(void) {
         cmocka_unit_test(a_descriptor_that_cannot_be_sent_waits),
         cmocka_unit_test(leases_are_returned_together),
         cmocka_unit_test(many_connections_are_turned_away),
+        cmocka_unit_test(who_says_nothing_makes_room),
         cmocka_unit_test(a_second_host_is_told),
     };
     return cmocka_run_group_tests(tests, start_host, stop_host);

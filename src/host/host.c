@@ -24,7 +24,7 @@ static void refuse_client(sky__host *h, int fd, sky_status why) {
     h->tenants[0]->stat.refused++;
 }
 
-static sky__client *free_place(sky__host *h, const sky__tenant *t) {
+static sky__client *find_place(sky__host *h, const sky__tenant *t) {
     if (!sky__tenant_has_place(h, t))
         return NULL;
     size_t i = 0;
@@ -32,6 +32,28 @@ static sky__client *free_place(sky__host *h, const sky__tenant *t) {
         i++;
     h->places += i == h->places && i < SKY_HOST_CLIENTS_MAX;
     return i < SKY_HOST_CLIENTS_MAX ? &h->clients[i] : NULL;
+}
+
+/* The connection of a user that has said nothing for longest; NULL: all of its have. */
+static sky__client *longest_silent(const sky__host *h, const sky__tenant *t) {
+    sky__client *longest = NULL;
+    for (size_t i = 0; i < h->places; i++) {
+        sky__client *c = &h->clients[i];
+        bool silent = c->fd >= 0 && !c->greeted && c->tenant == t;
+        if (silent && (!longest || c->number < longest->number))
+            longest = c;
+    }
+    return longest;
+}
+
+/* A place for one more connection of a user. When none is left, one that says nothing makes room.
+ * NULL: all have said who they are. */
+static sky__client *free_place(sky__host *h, const sky__tenant *t) {
+    sky__client *place = find_place(h, t), *silent = place ? NULL : longest_silent(h, t);
+    if (!silent)
+        return place;
+    sky__client_close(h, silent, "it has not said who it is, and another needs its place");
+    return find_place(h, t);
 }
 
 static void accept_one(sky__host *h) {
