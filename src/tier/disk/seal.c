@@ -132,8 +132,13 @@ sky_status sky_disk_seal_open(int root, const char *path, const char *key_path, 
     uint8_t secret[SKY_SECRET_FILE_BYTES], file[SKY_DISK_SEAL_FILE_BYTES];
     size_t bytes;
     sky_status status = read_file(root, file, &bytes);
+    if (status == SKY_E_DENIED)
+        return sky_fail(error, status,
+                        "%s/" NAME ": this user may not read it, or another may change it", path);
     if (status != SKY_OK)
-        return sky_fail(error, status, "%s/" NAME ": cannot be read, or another user may change it",
+        return sky_fail(error, status,
+                        "%s/" NAME ": cannot be read: the disk fails, or too many files are open "
+                        "(ulimit -n)",
                         path);
     if (bytes == 0)
         return SKY_MISS;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -370,6 +371,24 @@ static void another_key_opens_nothing(void **state) {
     assert_no_open(p, query_of(p, 0), SKY_E_CORRUPT, ".seal: damaged");
 }
 
+static void a_process_without_descriptors_blames_no_other_user(void **state) {
+    const place *p = *state;
+    sky_error error = {0};
+    sky_disk_seal *seal;
+    struct rlimit before, few;
+    disk_close(disk_open(p->folder, query_of(p, 0)));
+    int root = open(p->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* all below it are taken */
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = (struct rlimit){(rlim_t)root + 1, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    sky_status status = sky_disk_seal_open(root, p->folder, p->keys[0], &seal, &error);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    close(root);
+    assert_int_equal(status, SKY_E_IO);
+    assert_non_null(strstr(error.text, "too many files are open"));
+    assert_null(strstr(error.text, "user"));
+}
+
 static void a_folder_in_clear_does_not_become_sealed(void **state) {
     const place *p = *state;
     sky_tier *tier = disk_open(p->folder, "");
@@ -443,6 +462,7 @@ int main(void) {
         test(changed_bytes_of_a_segment_do_not_open),
         test(swapped_files_do_not_open),
         test(another_key_opens_nothing),
+        test(a_process_without_descriptors_blames_no_other_user),
         test(a_folder_in_clear_does_not_become_sealed),
         test(a_lost_folder_is_sealed_again),
     };
