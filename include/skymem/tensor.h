@@ -22,6 +22,8 @@
 #ifndef SKYMEM_TENSOR_H
 #define SKYMEM_TENSOR_H
 
+#include <string.h>
+
 #include <skymem/types.h>
 
 #ifdef __cplusplus
@@ -57,7 +59,8 @@ typedef struct {
 static inline sky_tensor sky_tensor_packed(void *data, sky_element element, uint32_t heads,
                                            uint32_t dim, uint32_t first_token,
                                            uint32_t token_count) {
-    sky_tensor t = {0};
+    sky_tensor t;
+    memset(&t, 0, sizeof t);
     t.data = data;
     t.element = element;
     t.heads = heads;

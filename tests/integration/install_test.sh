@@ -140,9 +140,10 @@ nm "$prefix"/lib/libskymem{-codec,,-sky}.a 2>/dev/null |
 for header in "$prefix"/include/skymem{,-sky}/*.h; do
     name=${header#"$prefix"/include/}
     echo "#include <$name>" >"$work/alone.c"
-    cc -std=c11 -pedantic -Wall -Werror "${flags[@]}" -fsyntax-only "$work/alone.c" ||
+    cc -std=c11 -pedantic -Wall -Wextra -Werror "${flags[@]}" -fsyntax-only "$work/alone.c" ||
         fail "$name does not stand alone in C"
-    c++ -std=c++17 -Wall -Wpedantic -Werror "${flags[@]}" -fsyntax-only -x c++ "$work/alone.c" ||
+    c++ -std=c++17 -Wall -Wextra -Wpedantic -Werror "${flags[@]}" -fsyntax-only -x c++ \
+        "$work/alone.c" ||
         fail "$name does not stand alone in C++"
 done
 
