@@ -167,7 +167,7 @@ typedef struct {
     uint8_t evict;        /* put: SKY_EVICT_NORMAL, _SOON or _LAST. mem and disk keep to it, of this
                              process or of a host, and copies from one to the other keep it. Skies
                              and drivers know no classes. A block is of no lower class than those
-                             behind it. LAST is for at most half of the tier */
+                             behind it. LAST is for at most half of the tier's bytes and entries */
     uint32_t tiers; /* bit i: tier i may take part; 0: all. Bits of no tier say nothing. What is
                              promised of a key holds among the tiers that take part in all of its
                              operations: a value put to some tiers alone is older or newer there

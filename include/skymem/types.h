@@ -75,8 +75,8 @@ typedef struct {
 #define SKY_EVICT_NORMAL 0
 #define SKY_EVICT_SOON   1 /* before all others: what is not likely to be asked for again */
 #define SKY_EVICT_LAST                                                                             \
-    2 /* after all others, as far as these take no more than half of the tier:
-                              beyond that those used longest ago are normal. A shared document */
+    2 /* after all others, as far as these take no more than half of the tier's bytes and of its
+         entries: beyond that those used longest ago are normal. A shared document */
 
 #ifdef __cplusplus
 }
