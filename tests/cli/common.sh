@@ -66,6 +66,28 @@ patient() {
     expect "$wanted" "$@"
 }
 
+# while_it_lives FUNCTION: FUNCTION SECONDS puts a value that lives so long, and uses it. When that
+# took longer than the value lives, again with a longer life.
+while_it_lives() {
+    local life
+    for life in 2 10 60 600; do
+        SECONDS=0
+        "$@" "$life" >"$work/out" 2>"$work/err" && return
+        [ $SECONDS -ge "$life" ] || break
+    done
+    fail "$* $life, after $SECONDS s: $(cat "$work/err")"
+}
+
+# until_missed COMMAND...: until it exits 3, at most ten minutes.
+until_missed() {
+    for _ in $(seq 3000); do
+        "$@" >"$work/out" 2>"$work/err" </dev/null
+        [ $? != 3 ] || return 0
+        sleep 0.2
+    done
+    fail "still there: $*"
+}
+
 # silent: nothing on standard output.
 silent() {
     [ ! -s "$work/out" ] || fail "standard output is not empty: $(head -c 200 "$work/out")"
