@@ -102,29 +102,30 @@ static bool parse_choice(const char *text, const char *words, uint64_t *which) {
     }
 }
 
+/* What a number should be; max 0: it has no bound above. */
+static const char *describe_range(char *must, size_t must_bytes, const char *what, double min,
+                                  unsigned long long max) {
+    int used = snprintf(must, must_bytes, max ? "%s from %.15g" : "%s of at least %.15g", what,
+                        min);
+    if (max)
+        snprintf(must + used, must_bytes - (size_t)used, " to %llu", max);
+    return must;
+}
+
 /* NULL when the text is a value of this option; else what it should be. */
 static const char *convert_value(cli_value *v, const char *text, char *must, size_t must_bytes) {
     const cli_option *o = v->option;
-    unsigned long long min = o->min, max = o->max;
     double from = o->from > 0 ? o->from : (double)o->min;
     switch (o->kind) {
     case CLI_COUNT:
-        if (parse_count(text, &v->whole) && v->whole >= min && (!max || v->whole <= max))
+        if (parse_count(text, &v->whole) && v->whole >= o->min && (!o->max || v->whole <= o->max))
             return NULL;
-        if (max)
-            snprintf(must, must_bytes, "a whole number from %llu to %llu", min, max);
-        else
-            snprintf(must, must_bytes, "a whole number of at least %llu", min);
-        return must;
+        return describe_range(must, must_bytes, "a whole number", (double)o->min, o->max);
     case CLI_NUMBER:
         if (parse_number(text, &v->number) && v->number >= from &&
-            (!max || v->number <= (double)max))
+            (!o->max || v->number <= (double)o->max))
             return NULL;
-        if (max)
-            snprintf(must, must_bytes, "a number from %g to %llu", from, max);
-        else
-            snprintf(must, must_bytes, "a number of at least %g", from);
-        return must;
+        return describe_range(must, must_bytes, "a number", from, o->max);
     case CLI_CHOICE:
         if (parse_choice(text, o->value, &v->whole))
             return NULL;
