@@ -1,5 +1,5 @@
 /* Fuzzes what a satellite on a real socket makes of where grounds say they are. Two addresses of
- * one enemy send it datagrams of up to four grounds, under right tags: who has caught a ground's
+ * one adversary send it datagrams of up to four grounds, under right tags: what caught a ground's
  * datagrams can send them from anywhere. Tokens come back from where they were sent, from the other
  * address, or made up. No address gets more bytes than came from it before it sent its own token
  * back. Chance (tokens, the satellite's epoch) differs from run to run and must not matter. */
@@ -111,7 +111,7 @@ static void build(site *s) {
         s->places[i].socket = open_socket();
 }
 
-/* ---- the enemy ---- */
+/* ---- the adversary ---- */
 
 /* A datagram of a ground's with these frames. */
 static size_t dress(sky_station *station, uint32_t slot, const uint8_t *frames, size_t bytes,

@@ -77,7 +77,7 @@ SKY_API void sky_digest_each(bool (*next)(void *context, sky_span *piece), void 
                              uint8_t out[32]);
 
 /* XXH3-64 with a seed: tells contents of any size apart at the speed of memory. Against accidents,
- * not enemies. */
+ * not adversaries. */
 SKY_API uint64_t sky_content_hash(const void *data, size_t bytes, uint64_t seed);
 
 /* Same 32 bytes; all of them zero, as the parent of a first block. */

@@ -115,7 +115,7 @@ static void an_answer_may_begin_anew(void **state) {
     sky_check_deinit(&c);
 }
 
-/* An enemy took the newest while it was read, and with it what hid the one before. */
+/* An adversary took the newest while it was read, and with it what hid the one before. */
 static void what_was_hidden_may_show_when_the_newest_is_gone(void **state) {
     (void)state;
     sky_check c = ledger();

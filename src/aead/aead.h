@@ -24,7 +24,7 @@
 
 /* The numbers stand in datagrams and seals. */
 typedef enum {
-    SKY_SUITE_PLAIN,  /* no cipher but a checksum: for simulations, where nobody is an enemy */
+    SKY_SUITE_PLAIN,  /* no cipher but a checksum: for simulations, where there is no adversary */
     SKY_SUITE_AES,    /* AES-256-GCM */
     SKY_SUITE_CHACHA, /* ChaCha20-Poly1305 */
     SKY_SUITE_END

@@ -1,4 +1,4 @@
-/* The hashes of the project: BLAKE2b where an enemy may choose the input, SipHash where it may
+/* The hashes of the project: BLAKE2b where an adversary may choose the input, SipHash where it may
  * choose what goes into a table or must not guess a short token, XXH3 against accidents. */
 #ifndef SKY_BASE_HASH_H
 #define SKY_BASE_HASH_H

@@ -460,7 +460,7 @@ static void what_lapsed_makes_room_for_others(void **state) {
     close_world(&w);
 }
 
-/* An enemy finds no keys that lie in one bucket: those that are alike in bytes lie in most. */
+/* An adversary finds no keys that lie in one bucket: those that are alike in bytes lie in most. */
 static void nobody_chooses_a_bucket(void **state) {
     (void)state;
     enum { KEYS = 4 * SKY__ARRIVALS_BUCKETS };

@@ -189,7 +189,7 @@ typedef struct {
         uint32_t liar_satellites;
         sky_liar liar;
         double freeze_per_h;  /* a satellite's clock stands still for a while */
-        double hostile_per_s; /* datagrams of an enemy */
+        double hostile_per_s; /* datagrams of an adversary */
         sky_time restart_ns;  /* how long a crashed satellite is silent */
     } faults;
     sky_outage outages[SKY_OUTAGES_MAX];

@@ -26,7 +26,7 @@ static bool launch_all(sky_world *w, sky__output output, void *sender, const sky
             return false;
         sky_datagram d = {.data = buffer, .bytes_max = w->large.bytes};
         bool more = output(w, sender, &d);
-        if (more && (!liar || sky__lie(w, liar, &d)))
+        if (more && (!liar || sky__byzantine_alter(w, liar, &d)))
             sky__set_out(w, &d);
         else
             sky__buffer_give(w, buffer);

@@ -71,7 +71,7 @@ typedef struct {
     uint64_t crashes;
     uint64_t partitions; /* and stations and lasers that went down */
     uint64_t freezes;
-    uint64_t hostile; /* datagrams an enemy sent */
+    uint64_t hostile; /* datagrams an adversary sent */
     uint64_t cut;     /* messages from and to those cut off */
     uint64_t in_flight;
     uint64_t in_flight_max;

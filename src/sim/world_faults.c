@@ -1,9 +1,9 @@
 /* What goes wrong in a sky. By chance, each by its own rate and all from one generator: crashes,
- * partitions, clocks that stand still, an enemy's datagrams. At set times, by the scenario's
+ * partitions, clocks that stand still, an adversary's datagrams. At set times, by the scenario's
  * outages: a satellite that loses its memory and is silent, a laser that is down, a ground station
  * that neither sends nor hears.
  *
- * The enemy hears what is on the links and can send anything from anywhere, but has no key: it
+ * The adversary hears what is on the links and can send anything from anywhere, but has no key: it
  * sends noise, what it heard with bits turned, and what it heard as it was. */
 #include <string.h>
 
@@ -39,7 +39,7 @@ void sky_world_freeze(sky_world *w, sky_satellite satellite, sky_time until) {
     s->frozen_until = until;
 }
 
-/* ---- an enemy ---- */
+/* ---- an adversary ---- */
 
 static sky_satellite any_satellite(sky_world *w) {
     uint64_t number = sky_prng_below(&w->prng, w->frame.satellite_count);
@@ -178,7 +178,7 @@ void sky__strike_falls(sky_world *w, sky__strike kind) {
 }
 
 void sky__faults_init(sky_world *w) {
-    sky__liars_choose(w);
+    sky__byzantine_choose(w);
     skew_clocks(w);
     for (int kind = 0; kind < SKY__STRIKE_OUTAGE; kind++)
         strike_later(w, (sky__strike)kind);

@@ -246,7 +246,7 @@ static bool leave_link(sky_world *w, const sky__flight *x, sky_time *leaves) {
     return queued;
 }
 
-/* An enemy on the link takes note of a message. */
+/* An adversary on the link takes note of a message. */
 static void overhear_flight(sky_world *w, const sky__flight *x) {
     sky__overheard *o = &w->overheard[w->overheard_next];
     if (!o->data)

@@ -1,7 +1,7 @@
 /* The world's insides. A file calls only those above it in this list:
  *
  *   world_state     trace, clocks
- *   world_liars     what liars say
+ *   world_byzantine what Byzantine satellites send
  *   world_weather   ground links vary
  *   world_outages   ways past lasers that are down
  *   world_links     messages on their way
@@ -28,7 +28,7 @@
 #define SKY__SMALL_BYTES    192  /* all messages without data */
 #define SKY__DATAGRAM_BYTES 1232 /* what one datagram of the real transport carries */
 #define SKY__DATAGRAMS_MAX  (SKY_WIRE_BYTES_MAX / SKY__DATAGRAM_BYTES + 1)
-#define SKY__OVERHEARD      8 /* messages an enemy keeps to send again */
+#define SKY__OVERHEARD      8 /* messages an adversary keeps to send again */
 #define SKY__SPARES_MAX     64
 #define SKY__IDLE_KEPT      64 /* making one anew costs more than most messages to it */
 #define SKY__FLIGHT_NONE    UINT32_MAX
@@ -191,11 +191,11 @@ sky_time sky__clock(const sky_world *w, const sky__site *s);
 /* When it will show `at`. */
 sky_time sky__when(const sky_world *w, const sky__site *s, sky_time at);
 
-/* ---- world_liars.c ---- */
+/* ---- world_byzantine.c ---- */
 /* Chooses those of the scenario, by chance. */
-void sky__liars_choose(sky_world *w);
+void sky__byzantine_choose(sky_world *w);
 /* What a liar makes of what its node says; false: nothing. */
-bool sky__lie(sky_world *w, const sky__site *s, sky_datagram *d);
+bool sky__byzantine_alter(sky_world *w, const sky__site *s, sky_datagram *d);
 
 /* ---- world_weather.c ---- */
 /* Are ground links not always the same? */

@@ -6,7 +6,7 @@
  * A station's clock is its satellite's, standing still and off as that is. A satellite that crashes
  * starts a new epoch and has forgotten everyone's; one that holds nothing still relays.
  *
- * Surprise: the suite is the plain one, a checksum. What an enemy may do here is what noise,
+ * Surprise: the suite is the plain one, a checksum. What an adversary may do here is what noise,
  * replays and turned bits do; forging under a key is for the tests of the seals. */
 #include <assert.h>
 #include <stdlib.h>
@@ -173,7 +173,7 @@ static bool hand_over(sky_world *w, sky_transport *t, sky_time clock, sky__outpu
     while (sky_transport_begin(t, &m)) {
         if (!output(w, sender, &m))
             return true;
-        if (!liar || sky__lie(w, liar, &m))
+        if (!liar || sky__byzantine_alter(w, liar, &m))
             sky_transport_send(t, clock, &m);
     }
     return false;

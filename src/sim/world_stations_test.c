@@ -96,7 +96,7 @@ static void links_that_do_everything_wrong_cost_time(void **state) {
     }
 }
 
-/* An enemy who repeats, damages and makes up datagrams, a thousand a second. */
+/* An adversary that repeats, damages and makes up datagrams, a thousand a second. */
 static void made_up_datagrams_are_counted_and_dropped(void **state) {
     (void)state;
     sky_scenario s = scenario_of(SKY_PLACE_ROTATION_HOP);

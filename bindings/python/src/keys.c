@@ -184,7 +184,7 @@ static PyObject *salt_read(PyObject *module, PyObject *path) {
 static PyMethodDef functions[] = {
     {"block_keys", block_keys, METH_VARARGS, "(namespace, tokens, block_tokens): keys of blocks."},
     {"digest", digest, METH_O, "BLAKE2b-256 of pieces."},
-    {"content_hash", content_hash, METH_O, "XXH3-64, against accidents, not enemies."},
+    {"content_hash", content_hash, METH_O, "XXH3-64, against accidents, not adversaries."},
     {"namespace_salt", salted, METH_VARARGS, "(namespace, salt): the namespace of a tenant."},
     {"salt_read", salt_read, METH_O, "Read a salt from a file that only its owner can read."},
     {NULL, NULL, 0, NULL}};

@@ -211,7 +211,7 @@ static void what_was_stored_comes_back(void **state) {
     disk_close(tier);
 }
 
-/* ---- an enemy who knows all but the key ---- */
+/* ---- an adversary that knows all but the key ---- */
 
 static void mend(uint8_t *file) {
     const size_t at = SKY_DISK_ACCESS_OFFSET - 8, last = SKY_DISK_HEADER_BYTES - 8;

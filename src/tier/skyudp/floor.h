@@ -1,9 +1,10 @@
 /* Up to when a station took datagrams, kept in a file from one start to the next.
  *
  * What was sent before a station started is refused, so that an empty memory does not make old
- * datagrams new. That trusts the clock: if it is set back between two starts, what an enemy kept is
- * of the time after the second. So the file holds a wall time that all datagrams taken so far were
- * sent before; nothing sent before it is taken, and a clock that is behind it is an error. */
+ * datagrams new. That trusts the clock: if it is set back between two starts, what an adversary
+ * kept is of the time after the second. So the file holds a wall time that all datagrams taken so
+ * far were sent before; nothing sent before it is taken, and a clock that is behind it is an error.
+ */
 #ifndef SKY_TIER_SKYUDP_FLOOR_H
 #define SKY_TIER_SKYUDP_FLOOR_H
 

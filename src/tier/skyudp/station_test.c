@@ -1,8 +1,8 @@
-/* Proves over real sockets that an enemy on the path, who sees every datagram of a sealed sky and
- * can send what he likes to whom he likes but has no key, gets nothing taken: not what he repeats,
+/* Proves over real sockets that an adversary on the path, which sees all datagrams of a sealed sky
+ * and can send anything to anybody but has no key, gets nothing taken: not what it repeats,
  * at once or later, to this station or another, before or after either end was started again, nor
- * what he changed; that none of it is answered; that all that was meant arrives, once; and that
- * what he holds back and sends on from elsewhere does not make a satellite answer there. And that a
+ * what it changed; that none of it is answered; that all that was meant arrives, once; and that
+ * what it holds back and sends on from elsewhere does not make a satellite answer there. And that a
  * ground of another sky is no ground of this one, whatever keys it has. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@
 #define CHUNK_BYTES   6144
 #define CHUNKS        12
 
-/* What passed the enemy, and the two ways it went. */
+/* What passed the adversary, and the two ways it went. */
 typedef struct {
     uint32_t bytes;
     bool up; /* from the ground */
@@ -29,7 +29,7 @@ typedef struct {
 } caught;
 
 /* A ground station, two satellites of which it speaks to the first, and between the ground and
- * them the enemy: where the ground thinks the satellites are, he is. */
+ * them the adversary: where the ground thinks the satellites are, it is. */
 typedef struct {
     sky_udp_site site;
     sky_scenario truth, told; /* what satellites know, and what the ground does */
@@ -292,7 +292,7 @@ static uint32_t count_seen(const fight *f, bool up) {
     return count;
 }
 
-/* ---- the enemy's moves ---- */
+/* ---- the adversary's moves ---- */
 
 typedef void (*twist)(caught *c);
 

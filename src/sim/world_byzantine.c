@@ -12,7 +12,7 @@ static void tell_wrong_shift(const sky_world *w, sky_datagram *d) {
     d->bytes = sky_message_encode(&m, d->data, d->bytes_max);
 }
 
-bool sky__lie(sky_world *w, const sky__site *s, sky_datagram *d) {
+bool sky__byzantine_alter(sky_world *w, const sky__site *s, sky_datagram *d) {
     switch (s->liar) {
     case SKY_LIAR_WRONG_BYTES:
         if (d->bytes > SKY__SMALL_BYTES)
@@ -28,7 +28,7 @@ bool sky__lie(sky_world *w, const sky__site *s, sky_datagram *d) {
     }
 }
 
-void sky__liars_choose(sky_world *w) {
+void sky__byzantine_choose(sky_world *w) {
     uint32_t liars = w->scenario.faults.liar_satellites;
     sky_liar kind = w->scenario.faults.liar;
     for (uint32_t i = 0; i < liars && i < w->frame.satellite_count;) {
