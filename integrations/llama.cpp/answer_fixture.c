@@ -124,6 +124,13 @@ typedef struct {
     uint32_t row_bytes;
 } kept_rows;
 
+/* Those of all layers, of the first tokens of a prompt. */
+typedef struct {
+    kept_rows sets[ROW_SETS_MAX];
+    uint32_t set_count;
+    uint32_t tokens;
+} kept;
+
 static uint32_t list_sets(const bench *b, kept_rows *sets) {
     sky_layout layout;
     uint32_t count = 0;
@@ -136,16 +143,18 @@ static uint32_t list_sets(const bench *b, kept_rows *sets) {
     return count;
 }
 
-static void keep_rows(bench *b, uint32_t tokens, kept_rows *sets, uint32_t set_count) {
+static void keep_rows(bench *b, uint32_t tokens, kept *out) {
     static sky_tensor rows[ROW_SETS_MAX];
-    sky_state state = {rows, set_count};
-    for (uint32_t i = 0; i < set_count; i++)
-        assert_non_null(sets[i].data = malloc((size_t)tokens * sets[i].row_bytes));
+    out->tokens = tokens;
+    out->set_count = list_sets(b, out->sets);
+    sky_state state = {rows, out->set_count};
+    for (uint32_t i = 0; i < out->set_count; i++)
+        assert_non_null(out->sets[i].data = malloc((size_t)tokens * out->sets[i].row_bytes));
     for (uint32_t t = 0; t < tokens; t += 64) {
         assert_int_equal(b->engine->ops->extract(b->engine->self, t, 64, &state), SKY_OK);
-        for (uint32_t i = 0; i < set_count; i++) {
-            size_t bytes = sets[i].row_bytes;
-            assert_int_equal(sky_tensor_read(&rows[i], t, 64, sets[i].data + t * bytes), SKY_OK);
+        for (uint32_t i = 0; i < out->set_count; i++) {
+            uint8_t *to = out->sets[i].data + (size_t)t * out->sets[i].row_bytes;
+            assert_int_equal(sky_tensor_read(&rows[i], t, 64, to), SKY_OK);
         }
     }
 }
@@ -158,31 +167,36 @@ static void write_rows(const sky_tensor *to, const kept_rows *from, uint32_t fir
                          SKY_OK);
 }
 
-void bench_expect_met(bench *b, const uint32_t *tokens, uint32_t token_count, uint32_t prefix,
-                      uint32_t computed, const answer *cold) {
-    static kept_rows sets[ROW_SETS_MAX];
+static void expect_met(bench *b, const uint32_t *tokens, uint32_t token_count, const kept *from,
+                       uint32_t computed, const answer *cold) {
     static sky_tensor rows[ROW_SETS_MAX];
     const sky_engine_ops *ops = b->engine->ops;
     void *self = b->engine->self;
-    uint32_t set_count = list_sets(b, sets), half = computed / 128 * 64;
-    sky_state state = {rows, set_count};
-    bench_answer(b, tokens, 0, token_count, 1);
-    keep_rows(b, prefix, sets, set_count);
-    assert_int_equal(ops->restore_begin(self, prefix, &state), SKY_OK);
+    uint32_t half = computed / 128 * 64;
+    sky_state state = {rows, from->set_count};
+    assert_int_equal(ops->restore_begin(self, from->tokens, &state), SKY_OK);
     if (half > 0)
         assert_int_equal(ops->advance(self, tokens, 0, half), SKY_OK);
-    for (uint32_t i = 0; i < set_count; i++)
-        write_rows(&rows[i], &sets[i], computed, prefix);
+    for (uint32_t i = 0; i < from->set_count; i++)
+        write_rows(&rows[i], &from->sets[i], computed, from->tokens);
     if (computed > 0) {
         assert_int_equal(ops->place_advanced(self, computed), SKY_E_PARAM);
         assert_int_equal(ops->advance(self, tokens + half, half, computed - half), SKY_OK);
         assert_int_equal(ops->place_advanced(self, computed), SKY_OK);
     }
     assert_int_equal(ops->restore_end(self, true), SKY_OK);
-    answer met = bench_answer(b, tokens, prefix, token_count, cold->count);
+    answer met = bench_answer(b, tokens, from->tokens, token_count, cold->count);
     expect_same(&met, cold);
-    for (uint32_t i = 0; i < set_count; i++)
-        free(sets[i].data);
+}
+
+void bench_expect_met(bench *b, const uint32_t *tokens, uint32_t token_count, uint32_t prefix,
+                      const uint32_t *computed, size_t computed_count, const answer *cold) {
+    static kept rows;
+    keep_rows(b, prefix, &rows);
+    for (size_t i = 0; i < computed_count; i++)
+        expect_met(b, tokens, token_count, &rows, computed[i], cold);
+    for (uint32_t i = 0; i < rows.set_count; i++)
+        free(rows.sets[i].data);
 }
 
 /* ---- slots ---- */

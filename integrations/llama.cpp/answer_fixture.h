@@ -48,10 +48,11 @@ sky_lookup bench_look(bench *b, const uint32_t *tokens, uint32_t token_count);
 void bench_expect(bench *b, const uint32_t *tokens, uint32_t token_count, uint32_t hit_tokens,
                   const answer *cold);
 
-/* The engine computes the first `computed` tokens of a prompt, while rows up to `prefix` of a cold
- * run of it are written behind them, and goes on as a cold run does. 64 divides both. */
+/* The engine holds the prompt, as a cold run left it. For each number in `computed`, it computes so
+ * many first tokens of the prompt while rows of that cold run, up to `prefix`, are written behind
+ * them, and goes on as a cold run does. 64 divides all of them. */
 void bench_expect_met(bench *b, const uint32_t *tokens, uint32_t token_count, uint32_t prefix,
-                      uint32_t computed, const answer *cold);
+                      const uint32_t *computed, size_t computed_count, const answer *cold);
 
 /* Four prompts share their first `common` tokens: prompt n goes on with the tokens from number
  * common + n × 16 on. In one context with four slots, as sequences over one manager, the first

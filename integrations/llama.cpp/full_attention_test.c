@@ -17,7 +17,7 @@
 #include "real_model_fixture.h"
 
 #define NAME      "qwen2.5-coder-0.5b"
-#define GENERATED 12
+#define GENERATED 6
 /* 24 layers, K and V, two heads of 64 f16. */
 #define TOKEN_BYTES (24u * 2 * 2 * 64 * 2)
 
@@ -26,23 +26,23 @@ static real_model model = {.threads = 1}; /* as quick where others want the same
 static void restored_prefixes_answer_like_cold_runs(void **state) {
     (void)state;
     bench b;
-    real_model_open(&model, &b, NULL, 1152);
+    real_model_open(&model, &b, NULL, 768);
     real_model_expect_calibration(&b, "share/calibration/" NAME ".skycal");
-    answer cold = bench_answer(&b, model.prompt, 0, 1056, GENERATED);
-    assert_int_equal(bench_save(&b, model.prompt, 1056), 8);
-    bench_expect(&b, model.prompt, 1056, 1024, &cold);
-    sky_lookup found = bench_look(&b, model.prompt, 1056);
+    answer cold = bench_answer(&b, model.prompt, 0, 672, GENERATED);
+    assert_int_equal(bench_save(&b, model.prompt, 672), 5);
+    bench_expect_met(&b, model.prompt, 672, 640, &(uint32_t){256}, 1, &cold);
+    bench_expect_meetings(&b, model.prompt, 672, 128, 3, &cold);
+    bench_expect(&b, model.prompt, 672, 640, &cold);
+    sky_lookup found = bench_look(&b, model.prompt, 672);
     assert_int_equal(found.verdict, SKY_VERDICT_HIT);
-    assert_in_range(found.bytes_loaded, 1024 * TOKEN_BYTES, 1024 * TOKEN_BYTES + 8 * 1024);
-    bench_expect_met(&b, model.prompt, 1056, 1024, 384, &cold);
-    bench_expect_meetings(&b, model.prompt, 1056, 128, 4, &cold);
+    assert_in_range(found.bytes_loaded, 640 * TOKEN_BYTES, 640 * TOKEN_BYTES + 8 * 1024);
     bench_close(&b);
 }
 
 static void prompts_share_a_context(void **state) {
     (void)state;
     const sky_llama_options options = {.model_path = model.path, .threads = model.threads};
-    expect_slots(&options, model.prompt, 128, 200, 128, GENERATED);
+    expect_slots(&options, model.prompt, 128, 144, 128, GENERATED);
 }
 
 int main(void) {

@@ -121,10 +121,26 @@ typedef struct {
     bench b;
 } gated;
 
-/* The blocks of a prompt that the store lacks; returns how many. */
-static uint32_t save_cold(bench *b, const uint32_t *tokens, uint32_t token_count) {
-    bench_answer(b, tokens, 0, token_count, 1);
-    return bench_save(b, tokens, token_count);
+/* The whole blocks of a prompt, from cache to cache. */
+static void copy_blocks(const bench *to, const bench *from, const uint32_t *tokens,
+                        uint32_t token_count, uint32_t block_tokens) {
+    sky_namespace ns;
+    sky_key keys[64];
+    sky_manager_namespace(from->manager, &ns);
+    size_t count = sky_block_keys(&ns, tokens, token_count, block_tokens, keys, 64);
+    assert_int_equal(count, token_count / block_tokens);
+    for (size_t i = 0; i < count; i++) {
+        sky_item lent = {.key = keys[i]}, put = {.key = keys[i]};
+        assert_int_equal(sky_run(from->cache, SKY_OP_LEASE, &lent, 1, NULL), SKY_OK);
+        assert_int_equal(lent.status, SKY_OK);
+        put.spans = &lent.view;
+        put.span_count = 1;
+        if (i > 0)
+            put.parent = keys[i - 1];
+        assert_int_equal(sky_run(to->cache, SKY_OP_PUT, &put, 1, NULL), SKY_OK);
+        assert_int_equal(put.status, SKY_OK);
+        sky_release(from->cache, lent.lease);
+    }
 }
 
 static void gated_open(gated *g, const bench *b, const uint32_t *tokens, uint32_t token_count,
@@ -136,7 +152,7 @@ static void gated_open(gated *g, const bench *b, const uint32_t *tokens, uint32_
     g->engine = (sky_engine){&g->ops, b->engine->self};
     g->b = (bench){.llama = b->llama, .engine = &g->engine, .cache = open_store()};
     bench_block_tokens(&g->b, block_tokens);
-    assert_int_equal(save_cold(&g->b, tokens, token_count), token_count / block_tokens);
+    copy_blocks(&g->b, b, tokens, token_count, block_tokens);
 }
 
 static void gated_close(gated *g) {
@@ -207,6 +223,12 @@ static void gate_set(const trouble *t, const bench *b, const uint32_t *tokens, u
     gate.stops_at = t->goes_on && t->shut ? UINT32_MAX : UNTIL_BLOCK * block_tokens;
     set_gate(&gate.interrupted, t->goes_on); /* it waits for nobody then */
     set_gate(&gate.shut, true);
+}
+
+/* The blocks of a prompt that the store lacks; returns how many. */
+static uint32_t save_cold(bench *b, const uint32_t *tokens, uint32_t token_count) {
+    bench_answer(b, tokens, 0, token_count, 1);
+    return bench_save(b, tokens, token_count);
 }
 
 static void expect_trouble(bench *b, const uint32_t *tokens, uint32_t token_count,

@@ -32,6 +32,7 @@ static void trouble_while_it_computes_costs_no_right_answer(void **state) {
         bench b;
         open_tiny(&b, windows[i], TOKENS + 4);
         answer cold = bench_answer(&b, prompt, 0, TOKENS, 4);
+        assert_int_equal(bench_save(&b, prompt, TOKENS), TOKENS / BLOCK);
         bench_expect_trouble(&b, prompt, TOKENS, BLOCK, &cold);
         bench_close(&b);
     }
