@@ -64,7 +64,10 @@ end_daemon() {
     wait "$daemon" || fail "exit $? on SIGTERM: $(cat "$work/log")"
 }
 
-expect 0 "${run[@]}" --store mem:64MiB
+# nobody can compute it elsewhere: no wait
+expect 0 "${run[@]}" --store mem:64MiB --wait-ms 600000 --no-save
+holds "o['awaited_tokens'] == 0 and o['wait_ended'] is None"
+says 'not waiting'
 cold=$(field tokens) prompt_tokens=$(field prompt_tokens)
 whole=$(((prompt_tokens - 1) / 128 * 128))
 [ "$prompt_tokens" -gt 560 ] || fail "only $prompt_tokens tokens"
@@ -159,10 +162,7 @@ wait "$signaller"
 wait "$prefill" || fail "exit $? of the prefill: $(cat "$work/prefill.err")"
 end_daemon
 
-# nobody can compute it elsewhere: no wait; and what cannot be meant
-expect 0 "${run[@]}" --store mem:64MiB --wait-ms 600000 --no-save
-holds "o['tokens'] == $cold and o['awaited_tokens'] == 0 and o['wait_ended'] is None"
-says 'not waiting'
+# what cannot be meant
 expect 2 "${run[@]}" --store mem:64MiB --prefill-only --no-save
 expect 2 "${run[@]}" --store mem:64MiB --no-load --wait-ms 5
 finish
