@@ -14,8 +14,8 @@ field() {
 fields='"model namespace block_tokens prompt_tokens hit_tokens overlapped_tokens
  computed_tokens tiers level ttft_ms load_ms prefill_ms total_ms tokens text bytes_loaded
  bytes_saved saved_blocks verdict corrupt_blocks".split()'
-head -c 1600 docs/ARCHITECTURE.md 2>/dev/null >"$work/prompt" || true
-[ -s "$work/prompt" ] || head -c 1600 cmd/skymem/demo_text.c >"$work/prompt"
+head -c 800 docs/ARCHITECTURE.md 2>/dev/null >"$work/prompt" || true
+[ -s "$work/prompt" ] || head -c 800 cmd/skymem/demo_text.c >"$work/prompt"
 cp "$work/prompt" "$work/forked"
 printf ' And now for something else entirely.' >>"$work/forked"
 
