@@ -3,10 +3,23 @@
 #
 # tools/test runs several at once: most of a test's time is waiting. So a test may not count on a core of its own,
 # on a name in /tmp or on a port that it did not ask tools/free-ports for. Models compute with one
-# thread. COST: the longest begin first. A TIMEOUT only ends a test that hangs.
+# thread. PROCESSORS: 2 of the 4 places that a core has, 1 for those that wait nearly all the time. COST: the longest
+# begin first. A TIMEOUT only ends a test that hangs.
+
+# These take longest, and begin in this order: one that began last would run alone at the end.
+set(sky_longest
+    cli/demo_test integration/python_test cli/prefill_test cli/constellation_kills_test cli/constellation_remove_test
+    llama/llama_test llama/full_attention_test cli/run_test cli/bench_test manager/load_paced_test lab/sim/swarm_test
+    tier/disk/crash_test)
 
 function(sky_register name)
-  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 ENVIRONMENT "SKYMEM_BUILD=${CMAKE_BINARY_DIR}" ${ARGN})
+  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 ENVIRONMENT "SKYMEM_BUILD=${CMAKE_BINARY_DIR}"
+    PROCESSORS 2 ${ARGN})
+  list(FIND sky_longest ${name} place)
+  if(NOT place EQUAL -1)
+    math(EXPR cost "1000 - ${place}")
+    set_tests_properties(${name} PROPERTIES COST ${cost})
+  endif()
   if(SKYMEM_SANITIZE)  # ten to thirty times as long
     set_tests_properties(${name} PROPERTIES TIMEOUT 6000)
   endif()
@@ -53,8 +66,8 @@ function(sky_shell_test file)
   set(properties TIMEOUT 1800 COST 100)
   if(stem MATCHES "^transformers_")  # two real models and a calibration
     set(properties TIMEOUT 3600 COST 200)
-  elseif(stem MATCHES "^(constellation|proxy)_" OR stem STREQUAL "python_test")
-    set(properties TIMEOUT 1800 COST 200)
+  elseif(stem MATCHES "^(constellation|proxy)_")  # for satellites
+    set(properties TIMEOUT 1800 COST 200 PROCESSORS 1)
   endif()
   if(stem MATCHES "^(python|transformers)_")  # the build folder has one wheel
     list(APPEND properties RESOURCE_LOCK wheel)
