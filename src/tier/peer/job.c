@@ -23,12 +23,17 @@ static void end_item(sky__peer *p, const sky__peer_job *j, uint32_t i, sky_statu
 }
 
 /* A job goes once nothing of it is left to send or to come. */
-static void drop_job_if_over(sky__peer_job *j) {
+static void drop_job_if_over(sky__peer *p, sky__peer_job *j) {
     if (j->sent < j->count || j->flights > 0)
         return;
-    if (j->request)
+    if (j->request) {
         sky__peer_set_end_job(j->request);
-    free(j);
+        free(j);
+        return;
+    }
+    sky_mutex_lock(&p->mutex);
+    sky__peer_job_free(p, j);
+    sky_mutex_unlock(&p->mutex);
 }
 
 static sky__peer_job *first_job(sky__peer_lane *l) {
@@ -44,14 +49,14 @@ static void pop_job(sky__peer_lane *l) {
     l->first = j->next;
     l->peer->job_count--;
     sky_mutex_unlock(&l->peer->mutex);
-    drop_job_if_over(j);
+    drop_job_if_over(l->peer, j);
 }
 
-static void end_flight(sky__peer_flight *f) {
+static void end_flight(sky__peer *p, sky__peer_flight *f) {
     sky__peer_job *j = f->job;
     f->job = NULL;
     j->flights--;
-    drop_job_if_over(j);
+    drop_job_if_over(p, j);
 }
 
 /* ---- frames out ---- */
@@ -81,7 +86,7 @@ static sky_status fill_payload(sky__peer_lane *l, sky_op op, const sky_item *ite
 static void add_item(sky__peer_lane *l, sky__peer_job *j, sky__peer_flight *f,
                      sky_peer_frame *frame) {
     sky__peer *p = l->peer;
-    uint32_t i = j->index[j->sent++], n = frame->count;
+    uint32_t i = j->parts[j->sent++].item, n = frame->count;
     bool payloads = j->op == SKY_OP_GET || j->op == SKY_OP_PUT;
     const sky_item *item = sky_batches_enter(p->tier.batches, j->batch, i);
     if (!item)
@@ -275,7 +280,7 @@ static void read_next(sky__peer_lane *l) {
         r->at = 0;
     }
     r->flight = NULL;
-    end_flight(f);
+    end_flight(l->peer, f);
 }
 
 sky_status sky__peer_take_done(sky__peer_lane *l) {
@@ -289,7 +294,7 @@ sky_status sky__peer_take_done(sky__peer_lane *l) {
     if (!done->payloads) {
         for (uint32_t n = 0; n < f->count; n++)
             answer_result(l->peer, f, n, &done->results[n]);
-        end_flight(f);
+        end_flight(l->peer, f);
         return SKY_OK;
     }
     for (uint32_t n = 0; n < f->count; n++)
@@ -345,10 +350,10 @@ void sky__peer_fail_all(sky__peer_lane *l, sky_status status) {
             continue;
         for (uint32_t n = l->reading.flight == f ? read_before : 0; n < f->count; n++)
             end_item(p, f->job, f->origin[n], status);
-        end_flight(f);
+        end_flight(l->peer, f);
     }
     l->reading.flight = l->writing.flight = NULL;
     for (sky__peer_job *j; (j = first_job(l)); pop_job(l))
         for (; j->sent < j->count; j->sent++)
-            end_item(p, j, j->index[j->sent], status);
+            end_item(p, j, j->parts[j->sent].item, status);
 }

@@ -20,28 +20,21 @@ static sky__peer *peer_of(sky_tier *tier) {
 
 /* ---- submit, cancel ---- */
 
-static void free_jobs(sky__peer_job **jobs, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++)
-        free(jobs[i]);
-}
-
 /* A job for each lane that has one of the items. False: there is no memory. */
-static bool make_jobs(const sky__peer *p, sky_op op, const sky_item *items, size_t item_count,
+static bool make_jobs(sky__peer *p, sky_op op, const sky_item *items, size_t item_count,
                       const sky_call *call, sky__peer_job *jobs[SKY__PEER_LANES_MAX]) {
-    uint32_t counts[SKY__PEER_LANES_MAX] = {0};
-    for (size_t i = 0; i < item_count; i++)
-        counts[sky__peer_lane_of(p, &items[i].key)]++;
-    for (uint32_t n = 0; n < p->lane_count; n++) {
-        if (counts[n] == 0)
-            continue;
-        jobs[n] = malloc(sizeof *jobs[n] + counts[n] * sizeof(uint32_t));
-        if (!jobs[n])
-            return false;
-        *jobs[n] = (sky__peer_job){.op = op, .call = *call};
-    }
     for (size_t i = 0; i < item_count; i++) {
-        sky__peer_job *j = jobs[sky__peer_lane_of(p, &items[i].key)];
-        j->index[j->count++] = (uint32_t)i;
+        uint32_t route = sky__peer_route_take(p, op, &items[i]);
+        sky__peer_job **j = &jobs[p->routes[route].lane];
+        if (!*j) {
+            *j = malloc(sizeof **j + item_count * sizeof *(*j)->parts);
+            if (!*j) {
+                sky__peer_route_give(p, route);
+                return false;
+            }
+            **j = (sky__peer_job){.op = op, .call = *call};
+        }
+        (*j)->parts[(*j)->count++] = (sky__peer_part){(uint32_t)i, route};
     }
     return true;
 }
@@ -52,22 +45,21 @@ static sky_status peer_submit(sky_tier *tier, sky_op op, sky_item *items, size_t
     sky__peer_job *jobs[SKY__PEER_LANES_MAX] = {NULL};
     if (p->file)
         return sky__peer_set_submit(p, op, items, item_count, call, out);
-    if (!make_jobs(p, op, items, item_count, call, jobs)) {
-        free_jobs(jobs, p->lane_count);
-        return SKY_E_NOMEM;
-    }
     sky_mutex_lock(&p->mutex); /* lanes get batches in the order in which they began */
-    sky_status status = p->job_count < JOBS_MAX ? sky_batches_open(tier->batches, items, item_count,
-                                                                   call->deadline_ns, out)
-                                                : SKY_E_BUSY;
+    sky_status status = SKY_E_BUSY;
+    if (p->job_count < JOBS_MAX)
+        status = make_jobs(p, op, items, item_count, call, jobs) ? SKY_OK : SKY_E_NOMEM;
+    if (status == SKY_OK)
+        status = sky_batches_open(tier->batches, items, item_count, call->deadline_ns, out);
     for (uint32_t n = 0; n < p->lane_count && status == SKY_OK; n++)
         if (jobs[n]) {
             jobs[n]->batch = *out;
             sky__peer_queue(&p->hosts->lanes[n], jobs[n]);
             jobs[n] = NULL;
         }
+    for (uint32_t n = 0; n < p->lane_count; n++)
+        sky__peer_job_free(p, jobs[n]);
     sky_mutex_unlock(&p->mutex);
-    free_jobs(jobs, p->lane_count);
     return status;
 }
 

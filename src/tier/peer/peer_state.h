@@ -5,7 +5,7 @@
  *   set.c     operations over several hosts
  *   lane.c    one connection: its thread, connecting
  *   job.c     jobs to frames, and answers to items
- *   queue.c   what waits for a lane: all of them call it
+ *   queue.c   which lane an operation goes over, and what waits for it: all of them call it
  *
  *   a tier ──► hosts (one, or those of a file) ──► lanes of each ──► jobs */
 #ifndef SKY_TIER_PEER_PEER_STATE_H
@@ -25,9 +25,15 @@
 #define SKY__PEER_SILENT_NS   SKY_SECONDS(5) /* one of several that says nothing so long is down */
 #define SKY__PEER_RETRY_NS    SKY_SECONDS(2) /* for so long one of several that is down rests */
 #define SKY__PEER_HINTS       16384u
+#define SKY__PEER_ROUTES      4096u
 
 typedef struct sky__peer_lane sky__peer_lane;
 typedef struct sky__peer_request sky__peer_request;
+
+/* An item of a batch, and the route that it took. */
+typedef struct {
+    uint32_t item, route;
+} sky__peer_part;
 
 /* What one batch has for one lane. */
 typedef struct sky__peer_job {
@@ -41,7 +47,7 @@ typedef struct sky__peer_job {
     uint32_t count;
     uint32_t sent;    /* items before this one are in frames, or over */
     uint32_t flights; /* frames under way */
-    uint32_t index[]; /* of the batch's items */
+    sky__peer_part parts[];
 } sky__peer_job;
 
 /* A frame under way. */
@@ -100,6 +106,14 @@ typedef struct {
     uint32_t hosts;
 } sky__peer_hint;
 
+/* The lane of all operations under way on some keys, so that those on a key take effect in the
+ * order in which they were asked for. */
+typedef struct {
+    uint32_t users; /* operations under way; 0: the next goes over the lane with the least to do */
+    uint32_t lane;  /* its number among those of each host */
+    uint64_t load;  /* of the users */
+} sky__peer_route;
+
 /* For whom is waited how long. */
 typedef struct {
     sky_time connect_ns, others_ns;
@@ -129,6 +143,8 @@ typedef struct sky__peer {
     bool closing;
     bool asking; /* one question at a time */
     size_t job_count;
+    sky__peer_route routes[SKY__PEER_ROUTES]; /* by a part of the key */
+    uint64_t loads[SKY__PEER_LANES_MAX];      /* of the routes over each lane */
     sky_tier_counts counts;
 } sky__peer;
 
@@ -170,7 +186,12 @@ sky_status sky__peer_lane_connect(sky__peer_lane *l, sky_time until);
 
 /* With the mutex held. */
 void sky__peer_queue(sky__peer_lane *l, sky__peer_job *j);
-uint32_t sky__peer_lane_of(const sky__peer *p, const sky_key *key);
+/* The index of the route that an operation takes until it is given back, which is when the host has
+ * answered, or will not. With the mutex held. */
+uint32_t sky__peer_route_take(sky__peer *p, sky_op op, const sky_item *item);
+void sky__peer_route_give(sky__peer *p, uint32_t route);
+/* Free a job whose routes are its own. With the mutex held; NULL is fine. */
+void sky__peer_job_free(sky__peer *p, sky__peer_job *j);
 void sky__peer_note_round_trip(sky__peer_lane *l, sky_time took);
 
 /* ---- set.c ---- */

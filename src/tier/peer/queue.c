@@ -1,9 +1,53 @@
 /* What waits for the lanes of a peer: below all that queues or serves. */
+#include <stdlib.h>
+
+#include "base/bytes.h"
 #include "tier/peer/choice.h"
 #include "tier/peer/peer_state.h"
+#include "tier/spans.h"
 
-uint32_t sky__peer_lane_of(const sky__peer *p, const sky_key *key) {
-    return key->bytes[SKY_KEY_BYTES - 1] % p->lane_count; /* keys are hashes */
+#define FRAME_LOAD 256u /* what an operation costs besides its payload, in bytes */
+
+/* ---- routes ---- */
+
+static uint64_t load_of(sky_op op, const sky_item *item) {
+    bool payload = op == SKY_OP_GET || op == SKY_OP_PUT;
+    uint64_t bytes = payload ? sky_spans_bytes(item->spans, item->span_count) : 0;
+    return FRAME_LOAD + (bytes < SKY_PAYLOAD_BYTES_MAX ? bytes : SKY_PAYLOAD_BYTES_MAX);
+}
+
+static uint32_t idlest_lane(const sky__peer *p) {
+    uint32_t found = 0;
+    for (uint32_t n = 1; n < p->lane_count; n++)
+        found = p->loads[n] < p->loads[found] ? n : found;
+    return found;
+}
+
+uint32_t sky__peer_route_take(sky__peer *p, sky_op op, const sky_item *item) {
+    uint32_t n = sky_load_u32(item->key.bytes) % SKY__PEER_ROUTES; /* keys are hashes */
+    sky__peer_route *r = &p->routes[n];
+    uint64_t load = load_of(op, item);
+    if (r->users++ == 0)
+        r->lane = idlest_lane(p);
+    r->load += load;
+    p->loads[r->lane] += load;
+    return n;
+}
+
+void sky__peer_route_give(sky__peer *p, uint32_t route) {
+    sky__peer_route *r = &p->routes[route];
+    if (--r->users > 0)
+        return;
+    p->loads[r->lane] -= r->load;
+    r->load = 0;
+}
+
+/* ---- jobs ---- */
+
+void sky__peer_job_free(sky__peer *p, sky__peer_job *j) {
+    for (uint32_t n = 0; j && n < j->count; n++)
+        sky__peer_route_give(p, j->parts[n].route);
+    free(j);
 }
 
 void sky__peer_queue(sky__peer_lane *l, sky__peer_job *j) {

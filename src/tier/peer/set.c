@@ -31,6 +31,7 @@ typedef struct {
     bool named, over;
     bool unasked;     /* a host that may have it was not reached, or failed */
     bool sought;      /* hosts were asked whether they have it */
+    uint32_t route;   /* of all that is asked about it */
     uint32_t has;     /* hosts to get it from, not tried yet */
     uint32_t tried;   /* hosts that were to get or put it */
     uint32_t targets; /* of this step */
@@ -246,7 +247,7 @@ typedef struct {
 
 static bool is_for(const sky__peer *p, const progress *w, const sub_request *e) {
     return !w->over && w->targets >> e->lane->host->index & 1 && w->step == e->op &&
-           &e->lane->host->lanes[sky__peer_lane_of(p, &w->key)] == e->lane;
+           &e->lane->host->lanes[p->routes[w->route].lane] == e->lane;
 }
 
 /* Errors: SKY_E_NOMEM */
@@ -257,7 +258,7 @@ static sky_status send_one(sky__peer_request *r, const sub_request *e) {
         count += is_for(p, &r->items[i], e);
     if (count == 0)
         return SKY_OK;
-    sky__peer_job *j = malloc(sizeof *j + count * sizeof(uint32_t));
+    sky__peer_job *j = malloc(sizeof *j + count * sizeof *j->parts);
     if (!j)
         return SKY_E_NOMEM;
     uint32_t writable = hosts_writable(p);
@@ -269,7 +270,7 @@ static sky_status send_one(sky__peer_request *r, const sub_request *e) {
                          .call = r->call};
     for (uint32_t i = 0; i < r->count; i++)
         if (is_for(p, &r->items[i], e))
-            j->index[j->count++] = i;
+            j->parts[j->count++].item = i;
     r->jobs++;
     sky__peer_queue(e->lane, j);
     return SKY_OK;
@@ -319,6 +320,8 @@ static void go_on(sky__peer_request *r) {
     if (r->jobs > 0)
         return;
     fail_rest(r, status); /* if it is not SKY_OK, else nothing is left */
+    for (uint32_t i = 0; i < r->count; i++)
+        sky__peer_route_give(p, r->items[i].route);
     free(r);
 }
 
@@ -349,6 +352,7 @@ sky_status sky__peer_set_submit(sky__peer *p, sky_op op, sky_item *items, size_t
     for (size_t i = 0; i < item_count; i++) {
         progress *w = &r->items[i];
         w->key = items[i].key;
+        w->route = sky__peer_route_take(p, op, &items[i]);
         w->named = items[i].name != NULL;
         w->has = op == SKY_OP_GET ? hinted_hosts(p, &w->key) : 0;
         if (writes && hosts_writable(p) == 0)
