@@ -1,5 +1,5 @@
-/* Proves that what strangers say of copies leaves a satellite working. The work itself is proved in
- * ground/session_copies_test.c. */
+/* Proves that what strangers say of copies leaves a satellite working, and that two copies may
+ * change places. The work itself is proved in ground/session_copies_test.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -81,10 +81,57 @@ static void a_sender_of_copies_uses_up_its_own_share_alone(void **state) {
     bench_close(&b);
 }
 
+/* The answer to the MIGRATE that it sends next. */
+static sky_message stored_answer(bench *b, sky_time now) {
+    sky_message out;
+    do
+        assert_true(bench_hear(b, now, &out));
+    while (out.type != SKY_WIRE_MIGRATE);
+    return (sky_message){
+        .type = SKY_WIRE_MIGRATE_ACK, .request = out.request, .id = out.id, .outcome = SKY_STORED};
+}
+
+/* A move lets two copies change places: each satellite gives the other its copy, and keeps the
+ * chunk as the other's. Neither sends what it gave once more, or both would without end. */
+static void copies_change_places(void **state) {
+    (void)state;
+    for (int sent_first = 0; sent_first < 2; sent_first++) {
+        bench b;
+        bench_open(&b, 4);
+        sky_satellite there = {2, 5};
+        sky_message mine = bench_set(SKY_WIRE_SET, 1, here), ack, out;
+        sky_message m = bench_set(SKY_WIRE_MOVE, 1, there);
+        sky_message given = bench_set(SKY_WIRE_MIGRATE, 1, here);
+        m.data_bytes = 0;
+        m.stride = m.last = 1;
+        m.facts.moves = given.facts.moves = 1;
+        bench_tell(&b, 0, &mine);
+        bench_run(&b, SKY_MS(100));
+        bench_tell(&b, SKY_MS(101), &m);
+        if (sent_first)
+            ack = stored_answer(&b, SKY_MS(101));
+        bench_tell_from(&b, SKY_MS(102), &given, there);
+        if (!sent_first)
+            ack = stored_answer(&b, SKY_MS(102));
+        else
+            assert_true(bench_hear(&b, SKY_MS(102), &out) && out.type == SKY_WIRE_MIGRATE_ACK);
+        bench_silent(&b, SKY_MS(102));
+        bench_tell_from(&b, SKY_MS(103), &ack, there);
+        assert_int_equal(sky_node_chunks(&b.node), 1);
+        bench_silent(&b, SKY_MS(103)); /* at home */
+        bench_tell_from(&b, SKY_MS(104), &given, there);
+        assert_true(bench_hear(&b, SKY_MS(104), &out) && out.type == SKY_WIRE_MIGRATE_ACK);
+        bench_silent(&b, BENCH_TURN_NS / 2);
+        assert_int_equal(sky_node_chunks(&b.node), 1);
+        bench_close(&b);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_that_have_no_place_are_not_looked_for),
         cmocka_unit_test(a_sender_of_copies_uses_up_its_own_share_alone),
+        cmocka_unit_test(copies_change_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -332,7 +332,7 @@ static void take_migrate_ack(sky_node *n, const sky_datagram *in, const sky_mess
     }
     n->stat.migrated++;
     n->stat.migrated_bytes += s->data_bytes;
-    sky__node_remove(n, s);
+    sky__node_leave(n, s);
 }
 
 static bool has_place(const slot *s, const sky_chunk_facts *facts) {

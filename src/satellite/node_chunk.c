@@ -46,8 +46,31 @@ void sky__node_set_out(sky_node *n, slot *s) {
     sky__node_move_to(n, s, sky__node_belongs(n, s) ? SKY__HELD : SKY__WAITING);
 }
 
+bool sky__takes_other_copy(slot *s, const sky_chunk_facts *facts) {
+    bool leaves = s->move == SKY__WAITING || s->move == SKY__SENT;
+    bool other = s->facts.set_ms == facts->set_ms && s->facts.moves == facts->moves &&
+                 !sky_satellite_equal(s->facts.first, facts->first);
+    if (!leaves || !other)
+        return false;
+    s->also_plane = (uint16_t)facts->first.plane;
+    s->also_slot = (uint16_t)facts->first.slot;
+    return true;
+}
+
+void sky__node_leave(sky_node *n, slot *s) {
+    if (s->also_plane == 0) {
+        sky__node_remove(n, s);
+        return;
+    }
+    s->facts.first = (sky_satellite){s->also_plane, s->also_slot};
+    s->also_plane = 0;
+    s->tries = 0;
+    sky__node_set_out(n, s);
+}
+
 void sky__give_place(slot *s, const sky_chunk_facts *facts) {
     s->tries = 0;
+    s->also_plane = 0; /* where that copy was to be */
     s->facts.set_ms = facts->set_ms;
     s->facts.centre = facts->centre;
     s->facts.first = facts->first;

@@ -35,6 +35,9 @@ struct sky_node_slot {
     uint16_t sent_slot;
     uint16_t giver_plane; /* who sent it last; plane 0: the ground */
     uint16_t giver_slot;
+    uint16_t also_plane; /* another copy of it was given to us while this one is to leave: that
+                            copy's `first`; plane 0: none */
+    uint16_t also_slot;
     uint8_t tenant; /* in the node's table */
     uint8_t move;   /* sky__move_state */
     uint8_t tries;  /* MIGRATEs sent to its place and not answered in time */
@@ -118,6 +121,12 @@ bool sky__node_belongs(const sky_node *n, const struct sky_node_slot *s);
 /* To where it belongs by now. A satellite that was sent it for another place gets a MOVE: both
  * copies go to the new place, and are one there. */
 void sky__node_set_out(sky_node *n, struct sky_node_slot *s);
+/* What comes is another copy of a chunk that is to leave, as where a move lets two copies change
+ * places: what is here will be that one when it has left. Sent out again at once, both would go to
+ * and fro without end. */
+bool sky__takes_other_copy(struct sky_node_slot *s, const sky_chunk_facts *facts);
+/* The satellite that it was sent to has it. */
+void sky__node_leave(sky_node *n, struct sky_node_slot *s);
 /* Where the chunk belongs from now on. What it is does not change. */
 void sky__give_place(struct sky_node_slot *s, const sky_chunk_facts *facts);
 /* Forget it, also where it may have arrived by now: a chunk on its way out is kept until the other

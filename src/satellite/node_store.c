@@ -85,6 +85,8 @@ sky_outcome sky__node_store(sky_node *n, const sky_message *m, sky_satellite giv
             sky__give_place(s, &m->facts);
             s->redirected = s->move == SKY__SENT;
         }
+        if (sky__takes_other_copy(s, &m->facts))
+            return outcome;
         /* The giver may drop its copy on our word, so a copy of ours that is on its way out must
          * not go on an older word from elsewhere. */
         if (s->move == SKY__SENT)
