@@ -157,18 +157,18 @@ finish() {
     exit 0
 }
 
-# need_engine: skip when no verb runs models. (The verb fails either way, and with pipefail a pipe
-# would too.)
+# need_engine: skip when no verb runs models. They compute with one thread: several tests run at
+# once, and threads that wait for each other take the time of others. (The verb fails either way,
+# and with pipefail a pipe would too.)
 need_engine() {
     local said
+    export SKYMEM_THREADS=1
     said=$("$skymem" run --prompt x --model /nonexistent.gguf 2>&1) || true
     [[ $said != *"without llama.cpp"* ]] || { echo "skipped: built without llama.cpp"; exit 77; }
 }
 
-# need_model: set $model, or skip. Its verbs compute with one thread: several tests run at once, and
-# threads that wait for each other take the time of others.
+# need_model: set $model, or skip.
 need_model() {
-    export SKYMEM_THREADS=1
     [ -n "$model" ] || [ ! -r "$build/model.path" ] || model=$(cat "$build/model.path")
     [ -r "$model" ] || { echo "skipped: no model; make demo fetches one"; exit 77; }
     need_engine
