@@ -12,10 +12,15 @@ typedef struct {
     bool refused;
 } debt;
 
+/* MIGRATEs of one chunk in one turn: of a loss of 90 % and clocks that differ, with room. */
+#define SENT_PER_CHUNK 64
+
 /* First in, first out. */
 struct sky__owed {
     debt *debts; /* [max] */
     uint32_t max, first, count;
+    uint64_t turn, migrated; /* the turn, and what had been given away when it began */
+    uint64_t sent;           /* MIGRATEs in it */
 };
 
 sky_status sky_check_nodes_init(sky_check_nodes *c, uint32_t satellites) {
@@ -28,7 +33,8 @@ sky_status sky_check_nodes_init(sky_check_nodes *c, uint32_t satellites) {
                            .answers = true,
                            .sound = true,
                            .drops = true,
-                           .moves = true};
+                           .moves = true,
+                           .calm = true};
     return SKY_OK;
 }
 
@@ -53,7 +59,9 @@ static bool check_nodes_owe(sky__owed *o, const debt *d) {
         for (uint32_t i = 0; i < o->count; i++)
             debts[i] = o->debts[(o->first + i) % o->max];
         free(o->debts);
-        *o = (sky__owed){.debts = debts, .max = more, .count = o->count};
+        o->debts = debts;
+        o->max = more;
+        o->first = 0;
     }
     o->debts[(o->first + o->count++) % o->max] = *d;
     return true;
@@ -167,6 +175,17 @@ static bool is_about(const debt *owed, const sky_message *m) {
            (any || m->id.version == owed->id.version);
 }
 
+/* A chunk may be sent again, and pass through, but not without end. */
+static void judge_sent(sky_check_nodes *c, sky__owed *o, const sky_node *n) {
+    if (o->turn != n->turns) {
+        o->turn = n->turns;
+        o->migrated = n->stat.migrated;
+        o->sent = 0;
+    }
+    uint64_t chunks = n->chunk_count + (n->stat.migrated - o->migrated) + 1;
+    c->calm &= ++o->sent <= SENT_PER_CHUNK * chunks;
+}
+
 static void check_nodes_say(sky_check_nodes *c, uint32_t number, const sky_node *n,
                             const sky_datagram *d) {
     sky_message m;
@@ -177,6 +196,8 @@ static void check_nodes_say(sky_check_nodes *c, uint32_t number, const sky_node 
     }
     if (m.type == SKY_WIRE_CHUNK)
         c->sound &= sky_chunk_checksum(&m.id, m.data, m.data_bytes) == m.facts.checksum;
+    if (m.type == SKY_WIRE_MIGRATE)
+        judge_sent(c, o, n);
     bool answer = m.type == SKY_WIRE_SET_ACK || m.type == SKY_WIRE_CHUNK ||
                   m.type == SKY_WIRE_MISS || (m.type == SKY_WIRE_HAS_REPLY && is_ground(d->to));
     if (!answer)

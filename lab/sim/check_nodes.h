@@ -8,6 +8,7 @@
  *   CHUNK          its bytes are those of its name
  *   DROP           what it names is gone, or goes when who was sent it has said so
  *   a turn         what belongs elsewhere by the satellite's own count is on its way there
+ *   MIGRATE        so few in a turn as its chunks need
  *
  * Surprise: the world changes the messages of a Byzantine satellite on its link, so the checks hold
  * for it too. */
@@ -31,6 +32,7 @@ typedef struct {
     bool sound;   /* bytes in memory do not change */
     bool drops;
     bool moves;
+    bool calm; /* chunks are not sent without end; once false, a run need not come to its end */
 } sky_check_nodes;
 
 /* Errors: SKY_E_NOMEM */

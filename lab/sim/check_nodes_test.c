@@ -72,7 +72,7 @@ static void put_and_get(subject *s, tampering *stored, tampering *acknowledged,
 }
 
 static bool all_well(const sky_check_nodes *c) {
-    return c->stores && c->answers && c->sound && c->drops && c->moves;
+    return c->stores && c->answers && c->sound && c->drops && c->moves && c->calm;
 }
 
 static void what_is_right_passes(void **state) {
@@ -211,6 +211,28 @@ static void a_drop_that_is_ignored_is_noticed(void **state) {
     end(&s);
 }
 
+/* Of one chunk and one to spare: 64 times each in a turn. */
+static void a_chunk_is_not_sent_without_end(void **state) {
+    (void)state;
+    subject s;
+    begin(&s);
+    put_and_get(&s, NULL, NULL, NULL);
+    sky_message migrate = bench_set(SKY_WIRE_MIGRATE, 1, east);
+    static uint8_t out[SKY_WIRE_BYTES_MAX];
+    sky_datagram said = {.from = here, .to = east, .data = out};
+    said.bytes = sky_message_encode(&migrate, out, sizeof out);
+    for (int i = 0; i < 2 * 64; i++)
+        show(&s, SKY_TAP_SAID, &said);
+    assert_true(all_well(&s.check));
+    s.b.node.turns++;
+    for (int i = 0; i < 2 * 64; i++)
+        show(&s, SKY_TAP_SAID, &said);
+    assert_true(all_well(&s.check));
+    show(&s, SKY_TAP_SAID, &said);
+    assert_false(s.check.calm);
+    end(&s);
+}
+
 static void a_crash_owes_nothing(void **state) {
     (void)state;
     subject s;
@@ -234,6 +256,7 @@ int main(void) {
         cmocka_unit_test(each_wrong_is_noticed),
         cmocka_unit_test(answers_that_are_forgotten_are_missed),
         cmocka_unit_test(a_drop_that_is_ignored_is_noticed),
+        cmocka_unit_test(a_chunk_is_not_sent_without_end),
         cmocka_unit_test(a_crash_owes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -413,14 +413,20 @@ static void run_collect(run *r) {
 
 /* ---- time ---- */
 
+/* More is not worth waiting for, or would never end. */
+static bool run_stops(const run *r) {
+    return r->too_long || !r->nodes.calm;
+}
+
 /* Not past what a user asks meanwhile. */
 static void run_advance(run *r, sky_time to) {
-    while (!r->too_long && sky_world_next(r->world) <= sky__sooner(to, sky__run_wish_next(r)) &&
+    while (!run_stops(r) && sky_world_next(r->world) <= sky__sooner(to, sky__run_wish_next(r)) &&
            sky_world_step(r->world)) {
         r->too_long = ++r->steps == r->options->events_max;
         run_collect(r);
     }
-    sky_world_run(r->world, sky__sooner(to, sky__run_wish_next(r)));
+    if (!run_stops(r))
+        sky_world_run(r->world, sky__sooner(to, sky__run_wish_next(r)));
 }
 
 /* Half of the samples are evenly spaced; half follow a turn closely, when chunks are on the way. */
@@ -467,7 +473,7 @@ static void let_time_pass(run *r, sky_time until) {
     bool at_leisure = r->scenario.workload.every_ns == 0;
     plan_sample(r, until);
     r->request_next = r->scenario.workload.fixed ? 0 : run_gap(r);
-    while (sky_world_now(r->world) < until && !r->too_long) {
+    while (sky_world_now(r->world) < until && !run_stops(r)) {
         sky_time request_at = next_request(r);
         sky_time look_at = sky__sooner(r->sample_next, r->series_next);
         run_advance(r, sky__sooner(sky__sooner(request_at, look_at), until));
@@ -485,7 +491,7 @@ static void let_time_pass(run *r, sky_time until) {
         if (r->series_next <= now)
             tell_interval(r, now);
     }
-    while (!r->too_long && r->open_count + r->wish_count > 0 &&
+    while (!run_stops(r) && r->open_count + r->wish_count > 0 &&
            next_happening(r) < until + DRAIN_NS) {
         run_advance(r, next_happening(r));
         run_land(r);
@@ -579,6 +585,7 @@ static void run_report(const run *r, sky_time until, sky_sim_result *out) {
     add_check(out, "memory_keeps_bytes", r->nodes.sound);
     add_check(out, "dropped_when_told", r->nodes.drops);
     add_check(out, "turns_move_chunks", r->nodes.moves);
+    add_check(out, "migration_ends", r->nodes.calm);
     if (run_faultless(&r->scenario) && stat.lost == 0 && /* a true sky's gaps lose messages */
         sky_frame_whole(sky_world_frame(r->world)))
         add_check(out, "every_get_answered", c->unanswered == 0);
