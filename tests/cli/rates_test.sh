@@ -4,7 +4,7 @@
 . "$(dirname "$0")/common.sh"
 need_engine
 python3 tests/cli/tiny_gguf.py gemma3 "$work/tiny.gguf" || fail "no tiny model"
-head -c 1200 docs/ARCHITECTURE.md >"$work/long"
+head -c 300 docs/ARCHITECTURE.md >"$work/long"
 head -c 60 docs/ARCHITECTURE.md >"$work/short"
 run=("$skymem" run --model "$work/tiny.gguf" --predict 1 --store mem:64MiB --json)
 rates=$work/cache/skymem-rates
