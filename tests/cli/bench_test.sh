@@ -19,8 +19,8 @@ done
 # virtual time: every get of the table is answered, at 5 % loss too
 expect 0 "$skymem" bench sky --quick --json
 lines_hold 'len(rows) == 24 and all(r["value"] == 200 == r["ref_value"] for r in rows[1::2])'
-expect 0 "$skymem" bench mem --quick
-grep -q '^mem  *get 8 MiB .*memcpy' "$work/out" || fail "the table: $(cat "$work/out")"
+expect 0 "$skymem" bench index --quick
+grep -q '^index  *match .*random reads' "$work/out" || fail "the table: $(cat "$work/out")"
 expect 0 "$skymem" bench shm --quick --json
 lines_hold 'len(rows) == 24 and all(r["value"] > 0 for r in rows)'
 expect 0 "$skymem" bench peer --quick --json
