@@ -191,6 +191,9 @@ SKY_API uint32_t sky_profile_layer_count(const sky_profile *profile);
 /* Errors: SKY_E_PARAM */
 SKY_API sky_status sky_profile_layer_get(const sky_profile *profile, uint32_t layer,
                                          sky_profile_layer *out);
+/* How the keys of a layer are turned, which lives as long as the profile; NULL: they are not, or
+ * there is no such layer. */
+SKY_API const sky_rope *sky_profile_rope(const sky_profile *profile, uint32_t layer);
 /* The model's number of a layer, and the layer that has a number; SKY_LAYER_NONE: there is none. */
 SKY_API uint32_t sky_profile_model_layer(const sky_profile *profile, uint32_t layer);
 SKY_API uint32_t sky_profile_layer_of(const sky_profile *profile, uint32_t model_layer);

@@ -130,7 +130,8 @@ sky_status sky_profile_layer_get(const sky_profile *profile, uint32_t layer,
 }
 
 const sky_rope *sky_profile_rope(const sky_profile *profile, uint32_t layer) {
-    return layer < profile->layer_count ? sky__profile_rope_of(profile, layer, SKY_KV_K) : NULL;
+    bool there = profile && layer < profile->layer_count;
+    return there ? sky__profile_rope_of(profile, layer, SKY_KV_K) : NULL;
 }
 
 float sky_profile_step(const sky_profile *profile, uint32_t layer, sky_kv kv, sky_level level,

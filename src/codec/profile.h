@@ -72,8 +72,6 @@ static inline bool sky_kv_valid(sky_kv kv) {
 /* The stream, or NULL when the profile has no such layer, or it is neither K nor V. */
 const sky_profile_stream *sky__profile_stream(const sky_profile *profile, uint32_t layer,
                                               sky_kv kv);
-/* The rope of a layer's keys; NULL when they are not turned. Lives as long as the profile. */
-const sky_rope *sky_profile_rope(const sky_profile *profile, uint32_t layer);
 /* Step that is set, 0 when none is. */
 float sky_profile_step(const sky_profile *profile, uint32_t layer, sky_kv kv, sky_level level,
                        bool dependent);

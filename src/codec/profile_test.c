@@ -47,6 +47,8 @@ static void written_and_read(sky_profile *p) {
     assert_int_equal(layer.kv_heads, 2);
     assert_int_equal(sky_profile_layer_get(q, 1, &layer), SKY_E_PARAM);
     assert_int_equal(sky_profile_rope(q, 0)->pair_count, 4);
+    assert_null(sky_profile_rope(q, 1));
+    assert_null(sky_profile_rope(NULL, 0));
     assert_true(sky_profile_step(q, 0, SKY_KV_V, SKY_LEVEL_4, true) > 0);
     /* And it codes alike. */
     sky_stream_shape shape = {0, SKY_KV_K, SKY_ELEMENT_F32, 31, 2, 17, 5};

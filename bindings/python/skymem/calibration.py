@@ -21,7 +21,6 @@ not have; so a piece's matrix counts by the root of its size.
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -285,10 +284,10 @@ def stand_for(shape: Shape, turns: list[Turns], like: Profile) -> None:
     """Have the shape be that of another engine's calibration of this model: its fingerprint, its
     order of layers. Channels must stand in the same order in both; keys of Llama do not."""
     rows = [layer[:3] for layer in like.layers]
-    (kind,) = struct.unpack_from("<I", like.data(), 48)  # of its first rope: skycal.md
+    kinds = {rope[0] for rope in like.ropes if rope}
     if set(rows) != {(shape.heads, shape.dim, shape.v_dim)} or len(rows) != len(turns):
         raise ValueError("like: is of another model")
-    if {KINDS[turn.kind] for turn in turns} != {kind}:
+    if {KINDS[turn.kind] for turn in turns} != kinds:
         raise ValueError("like: its keys have their channels in another order")
     shape.print, shape.order = like.fingerprint, [layer[3] for layer in like.layers]
 

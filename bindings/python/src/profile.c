@@ -330,6 +330,32 @@ static PyObject *profile_layers(PyObject *self, void *unused) {
     return list;
 }
 
+/* (kind, turns of each pair), or None */
+static PyObject *rope_tuple(const sky_rope *rope) {
+    if (!rope)
+        Py_RETURN_NONE;
+    PyObject *turns = PyTuple_New(rope->pair_count);
+    for (uint32_t i = 0; turns && i < rope->pair_count; i++) {
+        PyObject *turn = PyLong_FromUnsignedLong(rope->turns[i]);
+        if (!turn || PyTuple_SetItem(turns, i, turn) < 0)
+            Py_CLEAR(turns);
+    }
+    return turns ? Py_BuildValue("(iN)", (int)rope->kind, turns) : NULL;
+}
+
+static PyObject *profile_ropes(PyObject *self, void *unused) {
+    (void)unused;
+    const sky_profile *p = ((profile_object *)self)->handle;
+    uint32_t count = sky_profile_layer_count(p);
+    PyObject *list = PyList_New(count);
+    for (uint32_t i = 0; list && i < count; i++) {
+        PyObject *rope = rope_tuple(sky_profile_rope(p, i));
+        if (!rope || PyList_SetItem(list, i, rope) < 0)
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
 static PyMethodDef profile_methods[] = {
     {"set_mean", set_mean, METH_VARARGS, "(layer, kv, mean): f32 [heads, dim]."},
     {"set_pairs", set_pairs, METH_VARARGS, "(layer, kv, g): f32 [heads, dim / 2, 4]."},
@@ -343,6 +369,7 @@ static PyGetSetDef profile_fields[] = {
     {"id", profile_id, NULL, "Names it in streams; 0: not sealed.", NULL},
     {"fingerprint", profile_print, NULL, "Of the model.", NULL},
     {"layers", profile_layers, NULL, "(heads, k_dim, v_dim, model's number) of each.", NULL},
+    {"ropes", profile_ropes, NULL, "(kind, turns) of each layer's keys; None: not turned.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot profile_slots[] = {{Py_tp_new, profile_new},
                                       {Py_tp_dealloc, profile_dealloc},

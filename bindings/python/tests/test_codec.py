@@ -81,11 +81,19 @@ def test_the_bytes_are_those_of_the_command(tmp_path: Path, level: str, dtype: A
     assert (out.tobytes() == rows.tobytes()) == (level == "lossless")
 
 
+def test_a_profile_tells_its_ropes() -> None:
+    assert layout().ropes == [codec.rope(64, 5000.0)] * LAYERS
+    assert codec.layout([(HEADS, DIM, DIM, None)]).ropes == [None]
+
+
 def test_with_a_calibration(tmp_path: Path) -> None:
     path = SHARE / "calibration/gemma-3-270m.skycal"
     profile = codec.Profile(path.read_bytes())
     assert profile.data() == path.read_bytes() and len(profile.fingerprint) == 32
     shapes = profile.layers
+    ropes = [rope for rope in profile.ropes if rope]
+    assert len(ropes) == len(shapes) and {rope[0] for rope in ropes} == {codec.KINDS["neox"]}
+    assert all(len(turns) == shapes[0][1] // 2 for _, turns in ropes)
     heads, dim = shapes[0][:2]
     # The cache keeps this model's layers in another order than the model does.
     assert sorted(layer[3] for layer in shapes) == list(range(len(shapes)))
