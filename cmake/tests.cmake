@@ -8,13 +8,20 @@
 
 # These take longest, and begin in this order: one that began last would run alone at the end.
 set(sky_longest
-    cli/demo_test integration/python_test cli/prefill_test cli/constellation_kills_test cli/constellation_remove_test
-    llama/llama_test llama/full_attention_test cli/run_test cli/bench_test manager/load_paced_test lab/sim/swarm_test
-    tier/disk/crash_test)
+    cli/demo_test integration/python_test cli/prefill_test cli/constellation_kills_test cli/constellation_restart_test
+    llama/llama_test llama/full_attention_test cli/run_test cli/bench_test cli/constellation_stall_test
+    manager/load_paced_test lab/sim/swarm_test tier/disk/crash_test)
+
+# These wait nearly all the time, and so do those with satellites.
+set(sky_waiting manager/load_paced_test manager/sequence_test tier/disk/crash_test)
 
 function(sky_register name)
+  set(places 2)
+  if(name IN_LIST sky_waiting OR name MATCHES "^cli/(constellation|proxy)_")
+    set(places 1)
+  endif()
   set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 ENVIRONMENT "SKYMEM_BUILD=${CMAKE_BINARY_DIR}"
-    PROCESSORS 2 ${ARGN})
+    PROCESSORS ${places} ${ARGN})
   list(FIND sky_longest ${name} place)
   if(NOT place EQUAL -1)
     math(EXPR cost "1000 - ${place}")
@@ -67,7 +74,7 @@ function(sky_shell_test file)
   if(stem MATCHES "^transformers_")  # two real models and a calibration
     set(properties TIMEOUT 3600 COST 200)
   elseif(stem MATCHES "^(constellation|proxy)_")  # for satellites
-    set(properties TIMEOUT 1800 COST 200 PROCESSORS 1)
+    set(properties TIMEOUT 1800 COST 200)
   endif()
   if(stem MATCHES "^(python|transformers)_")  # the build folder has one wheel
     list(APPEND properties RESOURCE_LOCK wheel)
