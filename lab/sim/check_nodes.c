@@ -12,15 +12,15 @@ typedef struct {
     bool refused;
 } debt;
 
-/* MIGRATEs of one chunk in one turn: of a loss of 90 % and clocks that differ, with room. */
+/* MIGRATEs of one chunk in a second: of many losses and clocks that differ, with room. */
 #define SENT_PER_CHUNK 64
 
 /* First in, first out. */
 struct sky__owed {
     debt *debts; /* [max] */
     uint32_t max, first, count;
-    uint64_t turn, migrated; /* the turn, and what had been given away when it began */
-    uint64_t sent;           /* MIGRATEs in it */
+    sky_time second;
+    uint64_t migrated, sent; /* given away before it; MIGRATEs in it */
 };
 
 sky_status sky_check_nodes_init(sky_check_nodes *c, uint32_t satellites) {
@@ -177,8 +177,8 @@ static bool is_about(const debt *owed, const sky_message *m) {
 
 /* A chunk may be sent again, and pass through, but not without end. */
 static void judge_sent(sky_check_nodes *c, sky__owed *o, const sky_node *n) {
-    if (o->turn != n->turns) {
-        o->turn = n->turns;
+    if (o->second != n->now / SKY_SECONDS(1)) {
+        o->second = n->now / SKY_SECONDS(1);
         o->migrated = n->stat.migrated;
         o->sent = 0;
     }

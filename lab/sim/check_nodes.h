@@ -8,7 +8,7 @@
  *   CHUNK          its bytes are those of its name
  *   DROP           what it names is gone, or goes when who was sent it has said so
  *   a turn         what belongs elsewhere by the satellite's own count is on its way there
- *   MIGRATE        so few in a turn as its chunks need
+ *   MIGRATE        no more in a second than its chunks need
  *
  * Surprise: the world changes the messages of a Byzantine satellite on its link, so the checks hold
  * for it too. */

@@ -211,7 +211,7 @@ static void a_drop_that_is_ignored_is_noticed(void **state) {
     end(&s);
 }
 
-/* Of one chunk and one to spare: 64 times each in a turn. */
+/* Of one chunk and one to spare: 64 times each in a second. */
 static void a_chunk_is_not_sent_without_end(void **state) {
     (void)state;
     subject s;
@@ -224,7 +224,7 @@ static void a_chunk_is_not_sent_without_end(void **state) {
     for (int i = 0; i < 2 * 64; i++)
         show(&s, SKY_TAP_SAID, &said);
     assert_true(all_well(&s.check));
-    s.b.node.turns++;
+    s.b.node.now += SKY_SECONDS(1);
     for (int i = 0; i < 2 * 64; i++)
         show(&s, SKY_TAP_SAID, &said);
     assert_true(all_well(&s.check));
