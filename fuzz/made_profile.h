@@ -8,7 +8,14 @@
 
 #include <skymem/codec.h>
 
-enum { MADE_MEAN = 1, MADE_PAIRS = 2, MADE_KLT = 4, MADE_TABLES = 8, MADE_ALL = 15 };
+enum {
+    MADE_MEAN = 1,
+    MADE_PAIRS = 2,
+    MADE_KLT = 4,
+    MADE_TABLES = 8,
+    MADE_WEIGHTS = 16,
+    MADE_ALL = 31
+};
 
 #define MADE_TOKENS 8
 
@@ -42,6 +49,8 @@ static inline void made_stream(sky_profile *p, uint32_t layer, sky_kv kv, uint32
         rows[i] = made_value((uint32_t)i) * (float)(1 + i % dim % 5);
     if (knows & MADE_MEAN)
         sky_profile_set_mean(p, layer, kv, rows);
+    if (knows & MADE_WEIGHTS)
+        sky_profile_set_weights(p, layer, kv, rows);
     made_matrices(p, layer, kv, heads, dim, knows);
     for (int level = SKY_LEVEL_8; level < SKY_LEVEL_COUNT && (knows & MADE_TABLES); level++)
         for (int dependent = 0; dependent < 2 && (levels >> level & 1); dependent++)

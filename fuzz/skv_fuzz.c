@@ -79,7 +79,7 @@ static void repair(uint8_t *data, size_t bytes) {
 /* A profile of the container's shape, which its streams are made to name; NULL: it needs none. */
 static sky_profile *profile_for(const sky_skv *skv, uint8_t *data) {
     sky_profile_layer layers[4];
-    uint32_t knows = MADE_ALL, levels = 0;
+    uint32_t knows = MADE_ALL & ~(uint32_t)MADE_WEIGHTS, levels = 0; /* decoding needs none */
     bool needed = skv->profile_id != 0;
     for (uint32_t i = 0; needed && i < skv->layer_count; i++) {
         sky_skv_layer l;

@@ -158,6 +158,13 @@ SKY_API sky_status sky_profile_set_pairs(sky_profile *profile, uint32_t layer, s
 SKY_API sky_status sky_profile_set_klt(sky_profile *profile, uint32_t layer, sky_kv kv,
                                        const float *f, const float *g);
 
+/* How fine a pair of tokens is coded: finer by √2^w, w the sum of weights times the pair's mean row
+ * (keys before rope) without the channels' mean, rounded, from −1 to 2. Weights are kept as whole
+ * numbers of one unit, 127 the largest. [none: all alike]
+ * Shape:  weights [kv_heads, dim] */
+SKY_API sky_status sky_profile_set_weights(sky_profile *profile, uint32_t layer, sky_kv kv,
+                                           const float *weights);
+
 /* Step of a lossy level: distance of two neighbouring levels of plain rounding; with the trellis
  * (dependent) twice the distance of the finest grid. [step from the block's own rms] */
 SKY_API sky_status sky_profile_set_step(sky_profile *profile, uint32_t layer, sky_kv kv,

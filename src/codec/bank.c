@@ -365,3 +365,30 @@ const uint32_t sky__bank_reciprocal[257] = {
     67109, 66842, 66577, 66314, 66053, 65794, 65537,
 };
 /* clang-format on */
+
+/* Widths of narrow classes lie 2^0.237 apart, of the others 2^0.125, eight to an octave: a factor
+ * of √2 is two of these and four of those. */
+enum { NARROW_WIDTHS = 21, WIDE_WIDTHS = 8, WIDE_END = WIDE_WIDTHS * SKY_SHIFT_MAX, SHAPES = 3 };
+
+static uint8_t narrow_class(int32_t width, uint32_t shape) {
+    return (uint8_t)(1 + SHAPES * (width < 0 ? 0 : (uint32_t)width) + shape);
+}
+static uint8_t wide_class(int32_t width, uint32_t shape) {
+    uint32_t w = width < WIDE_END ? (uint32_t)width : WIDE_END - 1;
+    return (uint8_t)(SKY_BANK_NARROW + SHAPES * w + shape);
+}
+
+uint8_t sky__class_finer(uint8_t class, int32_t finer) {
+    uint32_t shape = (class + SHAPES - 1u) % SHAPES; /* 64 is a multiple of 3, and 1 */
+    int32_t width;
+    if (class == 0 || finer == 0)
+        return class;
+    if (class < SKY_BANK_NARROW) {
+        width = (class - 1) / SHAPES + 2 * finer;
+        return width < NARROW_WIDTHS ? narrow_class(width, shape)
+                                     : wide_class(2 + 2 * (width - NARROW_WIDTHS), shape);
+    }
+    width = (class - SKY_BANK_NARROW) / SHAPES + 4 * finer;
+    return width < 0 ? narrow_class(NARROW_WIDTHS - 1 - (1 - width) / 2, shape)
+                     : wide_class(width, shape);
+}

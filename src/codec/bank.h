@@ -38,6 +38,10 @@ static inline uint32_t sky_class_shift(uint8_t class) {
     return class < SKY_BANK_NARROW ? 0 : 1 + (class - SKY_BANK_NARROW) / 24u;
 }
 
+/* The class of channels that have this one, where steps are finer by √2^`finer` (coarser if it is
+ * negative). Class 0 stays: it knows nothing but zeros. */
+uint8_t sky__class_finer(uint8_t class, int32_t finer);
+
 /* Symbol of a level under a shift. */
 static inline uint32_t sky_symbol_of(int32_t k, uint32_t shift) {
     int32_t u = k >> shift;

@@ -1,6 +1,10 @@
 /* See classes.h. */
 #include "codec/classes.h"
 
+#include <string.h>
+
+#include "codec/fineness.h"
+
 void sky__histogram_add(sky_histogram *h, const sky_levels *levels, const uint16_t *channels,
                         uint32_t shift) {
     for (uint32_t t = 0; t < levels->rows; t++) {
@@ -101,6 +105,80 @@ uint8_t sky__class_exact(const sky_histogram *h, uint32_t half) {
     return (uint8_t)best;
 }
 
+/* ---- rows of several finenesses: a class costs what its finer and coarser ones cost ---- */
+
+/* Occurrences of one unit by fineness and shift, counted when they are asked for. */
+typedef struct {
+    const sky_levels *levels;
+    const uint16_t *channels;
+    uint32_t used; /* finenesses that occur, a bit each */
+    bool counted[SKY_FINENESS_COUNT][SKY_SHIFT_MAX + 1];
+    sky_histogram h[SKY_FINENESS_COUNT][SKY_SHIFT_MAX + 1];
+} unit_counts;
+
+static void begin_counts(unit_counts *c, const sky_levels *levels, const uint16_t *channels) {
+    c->levels = levels;
+    c->channels = channels;
+    c->used = sky__fineness_used(levels->fineness, levels->rows);
+    memset(c->counted, 0, sizeof c->counted);
+}
+
+static const sky_histogram *count_rows(unit_counts *c, uint32_t fineness, uint32_t shift) {
+    sky_histogram *h = &c->h[fineness][shift];
+    const sky_levels *l = c->levels;
+    if (c->counted[fineness][shift])
+        return h;
+    c->counted[fineness][shift] = true;
+    memset(h, 0, sizeof *h);
+    for (uint32_t t = 0; t < l->rows; t++)
+        if (l->fineness[t] == fineness)
+            sky__histogram_add(h, &(sky_levels){l->packed + t * l->pitch, 1, 0, NULL}, c->channels,
+                               shift);
+    return h;
+}
+
+static uint64_t counted_cost(unit_counts *c, uint8_t class) {
+    uint64_t total = 0;
+    for (uint32_t s = 0; s < SKY_FINENESS_COUNT; s++) {
+        if (!(c->used >> s & 1))
+            continue;
+        uint8_t of = sky__class_finer(class, (int32_t)s - SKY_FINENESS_USUAL);
+        uint64_t cost = sky__class_cost(count_rows(c, s, sky_class_shift(of)), of);
+        if (cost == UINT64_MAX)
+            return UINT64_MAX;
+        total += cost;
+    }
+    return total;
+}
+
+/* As if steps were usual: of the mean magnitude. */
+static uint32_t usual_shift(const sky_levels *levels, const uint16_t *channels) {
+    static const uint8_t part[SKY_FINENESS_COUNT] = {181, 128, 91, 64}; /* of 128 */
+    uint64_t sum = 0;
+    for (uint32_t t = 0; t < levels->rows; t++)
+        for (uint32_t i = 0; i < SKY_UNIT; i++) {
+            int32_t k = levels->packed[t * levels->pitch + channels[i]] >> 1;
+            sum += (uint64_t)(k < 0 ? -k : k) * part[levels->fineness[t]];
+        }
+    return sky__shift_for(sum >> 7, (uint64_t)levels->rows * SKY_UNIT);
+}
+
+static uint8_t choose_finer(unit_counts *c, uint64_t *cost) {
+    uint32_t shift = usual_shift(c->levels, c->channels);
+    uint32_t first = shift ? SKY_BANK_NARROW + (shift - 1) * 24 : 0;
+    uint32_t end = SKY_BANK_NARROW + (shift < SKY_SHIFT_MAX ? shift + 1 : shift) * 24;
+    uint8_t best = 0;
+    *cost = UINT64_MAX;
+    for (uint32_t class = first; class < end; class ++) {
+        uint64_t bits = counted_cost(c, (uint8_t) class);
+        if (bits < *cost) {
+            *cost = bits;
+            best = (uint8_t) class;
+        }
+    }
+    return best;
+}
+
 uint64_t sky__classes_cost(const sky_coder *rows, uint32_t half, const sky_levels *levels) {
     uint64_t total = 0;
     for (uint32_t u = 0; u < sky_rows_units(rows); u++) {
@@ -124,6 +202,11 @@ uint32_t sky__shift_for(uint64_t sum, uint64_t count) {
 
 static uint8_t choose_unit(const sky_levels *levels, const uint16_t *channels, uint64_t *cost) {
     uint64_t sum = 0;
+    if (levels->fineness) {
+        unit_counts counts;
+        begin_counts(&counts, levels, channels);
+        return choose_finer(&counts, cost);
+    }
     for (uint32_t t = 0; t < levels->rows; t++)
         for (uint32_t i = 0; i < SKY_UNIT; i++) {
             int32_t k = levels->packed[t * levels->pitch + channels[i]] >> 1;
@@ -172,6 +255,16 @@ uint64_t sky__classes_saved(const sky_coder *rows, uint32_t half, const sky_leve
     for (uint32_t u = 0; u < sky_rows_units(rows); u++) {
         const uint16_t *channels = rows->channel[half] + u * SKY_UNIT;
         uint8_t class = rows->classes[half][u];
+        if (levels->fineness) {
+            unit_counts counts;
+            begin_counts(&counts, levels, channels);
+            uint64_t cost = counted_cost(&counts, class);
+            if (cost == UINT64_MAX)
+                return UINT64_MAX;
+            choose_finer(&counts, &best);
+            saved += best < cost ? cost - best : 0;
+            continue;
+        }
         uint32_t shift = sky_class_shift(class);
         sky_histogram h = {0};
         sky__histogram_add(&h, levels, channels, shift);

@@ -14,6 +14,7 @@ typedef struct {
     const int16_t *packed;
     uint32_t rows;
     size_t pitch;
+    const uint8_t *fineness; /* of each row (fineness.h); NULL: all usual */
 } sky_levels;
 
 static inline void sky__histogram_add_one(sky_histogram *h, int32_t value, uint32_t shift) {
@@ -21,7 +22,7 @@ static inline void sky__histogram_add_one(sky_histogram *h, int32_t value, uint3
     h->count[value & 1][u < SKY_ESCAPE ? u : SKY_ESCAPE]++;
 }
 
-/* Add one unit's 16 channels. */
+/* Add one unit's 16 channels, of all rows. */
 void sky__histogram_add(sky_histogram *h, const sky_levels *levels, const uint16_t *channels,
                         uint32_t shift);
 

@@ -26,7 +26,7 @@ static void the_cheapest_is_found(void **state) {
     sky__rows_init(&rows, WIDTH, true);
     sky__rows_order(&rows, 0, NULL);
     for (int32_t scale = 0; scale < 200; scale += 1 + scale / 2) {
-        sky_levels levels = {packed, ROWS, WIDTH};
+        sky_levels levels = {packed, ROWS, WIDTH, NULL};
         uint8_t classes[SKY_UNITS_MAX];
         make(packed, scale);
         uint64_t total = sky__classes_choose(&rows, 0, &levels, classes), least = 0;
@@ -50,7 +50,7 @@ static void the_cheapest_is_found(void **state) {
     }
     /* Classes of zeros for levels that are none. */
     sky__rows_classes(&rows, 0, (const uint8_t[SKY_UNITS_MAX]){0});
-    sky_levels levels = {packed, ROWS, WIDTH};
+    sky_levels levels = {packed, ROWS, WIDTH, NULL};
     assert_true(sky__classes_cost(&rows, 0, &levels) == UINT64_MAX);
     assert_true(sky__classes_misfit(&rows, 0, &levels));
     sky__rows_classes(&rows, 0, (const uint8_t[SKY_UNITS_MAX]){1, 1, 1, 1});

@@ -1,7 +1,7 @@
 /* Decoding a stream as its bytes arrive.
  *
- *   pieces ─► carry ─► unit: header │ head of the first token │ tile's first bytes │ tile's head │
- *                            raw row │ pair of rows
+ *   pieces ─► carry ─► unit: header │ fineness of pairs │ head of the first token │ tile's first
+ *                            bytes │ tile's head │ raw row │ pair of rows
  *
  * A stream is a sequence of units, each of at most UNIT_BYTES_MAX. A unit is decoded where it lies
  * when the piece holds the most it could take and some more (kernels read past what they need);
@@ -10,94 +10,14 @@
  *
  * Nothing in a stream is trusted: each unit checks itself against the bytes that are left, and the
  * work per stream is bounded by its shape, since every unit writes rows or begins a tile. */
-#include <assert.h>
 #include <string.h>
 
 #include "base/bytes.h"
+#include "codec/decoder.h"
 #include "codec/half.h"
-#include "codec/kernels.h"
-#include "codec/stream.h"
-
-#define SLACK          64 /* kernels may read this far past a unit */
-#define UNIT_BYTES_MAX 8192
-
-typedef enum {
-    AT_HEADER,
-    AT_FIRST_TOKEN,
-    AT_TILE,
-    AT_TILE_HEAD,
-    AT_RAW_ROW,
-    AT_ROWS,
-    AT_EXACT_ROW,
-    AT_END
-} stage;
-
-typedef struct {
-    uint16_t token;
-    uint16_t channel;
-    uint8_t element[4];
-} exception;
-
-struct sky_decoder {
-    sky_coder rows;
-    sky_transform transform;
-    sky_exact exact;
-    _Alignas(64) int16_t levels[2 * SKY_PAIRS_MAX][SKY_WIDTH_MAX]; /* of rows */
-    sky_tables tables;
-    exception exceptions[SKY_EXCEPTIONS_MAX];
-    _Alignas(64) uint8_t carry[2 * UNIT_BYTES_MAX + SLACK]; /* a unit begins in its first half */
-
-    const sky_codec_kernels *kernels;
-    const sky_profile *profile;
-    sky_stream_profile taken;
-    sky_stream_shape shape;
-    uint8_t *row_at[SKY_STREAM_TOKENS_MAX]; /* where each token's goes */
-    size_t row_head_bytes;
-    sky_stream_header header;
-    sky_tiles tiles;
-    sky_tile tile;
-    stage at;
-    sky_status failed; /* SKY_OK, or what every later call returns */
-    size_t left;       /* bytes of the stream not decoded yet, carry's among them */
-    size_t carried;
-    uint32_t token; /* of the tile, or head of the first token: next to decode */
-    uint32_t head;  /* of a raw row */
-    uint32_t exception_count;
-    uint32_t exception_next;
-    uint32_t done_tokens; /* every row before is written */
-    uint8_t tile_flags;
-    float D;
-};
-
-static_assert(sizeof(sky_decoder) <= SKY_DECODER_BYTES, "the decoder is too large");
-static_assert(SKY_TILE_HEAD_BYTES + SKY_EXCEPTIONS_MAX * 8 + SKY_WIDTH_MAX * 3 + 2 * SKY_UNITS_MAX +
-                      SKY_STATE_BYTES <=
-                  UNIT_BYTES_MAX,
-              "a tile's head is too long");
-static_assert(2 * (3 * SKY_WIDTH_MAX + 2 * SKY_SHIFT_MAX * SKY_UNITS_MAX) <= UNIT_BYTES_MAX,
-              "a pair of rows is too long");
 
 size_t sky_decoder_bytes(void) {
     return SKY_DECODER_BYTES;
-}
-
-static size_t head_bytes(const sky_decoder *d) {
-    return (size_t)d->shape.head_dim * sky_element_bytes(d->shape.element);
-}
-
-static uint8_t *row_at(const sky_decoder *d, uint32_t token, uint32_t head) {
-    return d->row_at[token] + head * d->row_head_bytes;
-}
-
-/* How many tokens, of at most so many, follow each other at one stride from this one on: all, but
- * where pages end. */
-static uint32_t run_at(const sky_decoder *d, uint32_t token, uint32_t most, ptrdiff_t *stride) {
-    uint8_t *const *at = d->row_at + token;
-    uint32_t count = most < 2 ? most : 2;
-    *stride = count < 2 ? 0 : (ptrdiff_t)((uintptr_t)at[1] - (uintptr_t)at[0]);
-    while (count < most && (ptrdiff_t)((uintptr_t)at[count] - (uintptr_t)at[count - 1]) == *stride)
-        count++;
-    return count;
 }
 
 /* ---- between tiles ---- */
@@ -131,6 +51,13 @@ static sky_status take_profile(sky_decoder *d) {
     return SKY_OK;
 }
 
+static void begin_tokens(sky_decoder *d) {
+    if (d->header.flags & SKY_STREAM_FIRST_RAW)
+        d->at = AT_FIRST_TOKEN;
+    else
+        next_tile(d);
+}
+
 static sky_status unit_header(sky_decoder *d, const uint8_t *in, size_t bytes, size_t *used) {
     sky_status status = sky__stream_header_read(in, bytes, &d->shape, &d->header);
     if (status == SKY_OK)
@@ -139,11 +66,24 @@ static sky_status unit_header(sky_decoder *d, const uint8_t *in, size_t bytes, s
         return status;
     bool first = d->header.flags & SKY_STREAM_FIRST_RAW;
     d->tiles = sky__tiles_of(&d->shape, first);
+    memset(d->fineness, SKY_FINENESS_USUAL, sizeof d->fineness);
     *used = SKY_STREAM_HEADER_BYTES;
-    if (first)
-        d->at = AT_FIRST_TOKEN;
+    if (d->header.flags & SKY_STREAM_FINENESS)
+        d->at = AT_FINENESS;
     else
-        next_tile(d);
+        begin_tokens(d);
+    return SKY_OK;
+}
+
+static uint32_t coded_tokens(const sky_decoder *d) {
+    return d->shape.token_count - (d->header.flags & SKY_STREAM_FIRST_RAW ? 1 : 0);
+}
+
+static sky_status unit_fineness(sky_decoder *d, const uint8_t *in, size_t bytes, size_t *used) {
+    *used = sky_fineness_bytes(coded_tokens(d));
+    if (bytes < *used || !sky__fineness_read(in, sky_fineness_pairs(coded_tokens(d)), d->fineness))
+        return SKY_E_CORRUPT;
+    begin_tokens(d);
     return SKY_OK;
 }
 
@@ -295,6 +235,38 @@ static sky_status unit_exact_head(sky_decoder *d, const uint8_t *in, size_t byte
     return SKY_OK;
 }
 
+/* Of the tile's pairs. */
+static const uint8_t *tile_fineness(const sky_decoder *d) {
+    return d->fineness + (d->tile.token - (d->header.flags & SKY_STREAM_FIRST_RAW ? 1 : 0)) / 2;
+}
+
+/* Where tables of rows of a fineness lie. */
+static sky_tables *tables_of(sky_decoder *d, uint32_t fineness) {
+    uint32_t place = fineness ^ SKY_FINENESS_USUAL; /* the usual ones first */
+    return (sky_tables *)(void *)((uint8_t *)&d->tables + place * d->kernels->tables_bytes);
+}
+
+static void prepare_tables(sky_decoder *d) {
+    uint32_t used = sky__fineness_used(tile_fineness(d), sky_fineness_pairs(d->tile.tokens));
+    for (uint32_t s = 0; s < SKY_FINENESS_COUNT; s++)
+        if (used >> s & 1) {
+            if (d->header.flags & SKY_STREAM_FINENESS)
+                sky__rows_use(&d->rows, s);
+            d->kernels->prepare(tables_of(d, s), &d->rows);
+        }
+}
+
+/* Go on with pairs of this fineness. */
+static void use_fineness(sky_decoder *d, uint8_t fineness) {
+    float D = d->D * sky__fineness_step[fineness];
+    d->fineness_used = fineness;
+    if (d->header.flags & SKY_STREAM_FINENESS)
+        sky__rows_use(&d->rows, fineness);
+    d->transform.scale[0] = D * SKY_SQRT_HALF;
+    d->transform.scale[1] = D;
+    d->kernels->scale(&d->transform, d->tile.tokens - d->token > 1 ? 0 : 1);
+}
+
 static sky_status unit_tile_head(sky_decoder *d, const uint8_t *in, size_t bytes, size_t *used) {
     sky_reader r = sky_reader_over(in, bytes);
     uint8_t flags = d->header.flags;
@@ -310,11 +282,9 @@ static sky_status unit_tile_head(sky_decoder *d, const uint8_t *in, size_t bytes
                         flags & SKY_STREAM_KLT ? SKY_BASIS_KLT : SKY_BASIS_PAIR, &d->rows);
     if (!read_classes(d, &r) || !read_states(d, &r))
         return SKY_E_CORRUPT;
-    d->transform.scale[0] = d->D * SKY_SQRT_HALF;
-    d->transform.scale[1] = d->D;
-    d->kernels->scale(&d->transform, d->tile.tokens > 1 ? 0 : 1);
     d->kernels->angles(&d->transform, d->shape.first_position + d->tile.token);
-    d->kernels->prepare(&d->tables, &d->rows);
+    prepare_tables(d);
+    use_fineness(d, *tile_fineness(d));
     d->at = AT_ROWS;
     *used = bytes - r.left;
     return SKY_OK;
@@ -344,8 +314,11 @@ static sky_status end_tokens(sky_decoder *d, uint32_t tokens, size_t used) {
         rows_written(d);
     if (used == SIZE_MAX)
         return SKY_E_CORRUPT;
-    if (d->token < d->tile.tokens)
+    if (d->token < d->tile.tokens) {
+        if (d->at == AT_ROWS && tile_fineness(d)[d->token / 2] != d->fineness_used)
+            use_fineness(d, tile_fineness(d)[d->token / 2]);
         return SKY_OK;
+    }
     if (!sky__rows_finished(&d->rows))
         return SKY_E_CORRUPT;
     next_tile(d);
@@ -358,16 +331,25 @@ static size_t room_at(const sky_decoder *d, const uint8_t *in, size_t bytes) {
     return bytes == d->left ? (size_t)(d->carry + sizeof d->carry - SLACK - in) : bytes;
 }
 
+/* Of so many tokens, at least two, how many pairs from here on have one fineness. */
+static uint32_t like_pairs(const sky_decoder *d, uint32_t tokens) {
+    const uint8_t *fineness = tile_fineness(d) + d->token / 2;
+    uint32_t pairs = 1;
+    while (2 * pairs + 2 <= tokens && fineness[pairs] == *fineness)
+        pairs++;
+    return pairs;
+}
+
 static sky_pairs_job begin_pairs(sky_decoder *d, const uint8_t *in, size_t bytes) {
     uint32_t left = d->tile.tokens - d->token;
     ptrdiff_t stride;
     uint32_t run = run_at(d, d->tile.token + d->token,
                           left < 2 * SKY_PAIRS_MAX ? left : 2 * SKY_PAIRS_MAX, &stride);
     return (sky_pairs_job){.rows = &d->rows,
-                           .tables = &d->tables,
+                           .tables = tables_of(d, d->fineness_used),
                            .t = &d->transform,
                            .turn_on = d->token > 0,
-                           .pairs = run / 2,
+                           .pairs = like_pairs(d, run),
                            .in = in,
                            .bytes = bytes,
                            .room = room_at(d, in, bytes),
@@ -386,7 +368,8 @@ static size_t decode_rows(sky_decoder *d, uint32_t count, const uint8_t *in, siz
                           int16_t (*levels)[SKY_WIDTH_MAX]) {
     size_t at = 0;
     for (uint32_t half = 0; half < count; half++) {
-        size_t took = d->kernels->row_decode(&d->rows, &d->tables, half, in + at, levels[half]);
+        size_t took = d->kernels->row_decode(&d->rows, tables_of(d, d->fineness_used), half,
+                                             in + at, levels[half]);
         if (took > bytes - at)
             return SIZE_MAX;
         at += took;
@@ -485,6 +468,8 @@ static sky_status decode_unit(sky_decoder *d, const uint8_t *in, size_t bytes, s
     switch (d->at) {
     case AT_HEADER:
         return unit_header(d, in, bytes, used);
+    case AT_FINENESS:
+        return unit_fineness(d, in, bytes, used);
     case AT_FIRST_TOKEN:
         return unit_first_token(d, in, bytes, used);
     case AT_TILE:
@@ -509,6 +494,8 @@ static size_t unit_bytes_max(const sky_decoder *d) {
     size_t most = UNIT_BYTES_MAX;
     if (d->at == AT_HEADER)
         most = SKY_STREAM_HEADER_BYTES;
+    else if (d->at == AT_FINENESS)
+        most = sky_fineness_bytes(coded_tokens(d));
     else if (d->at == AT_FIRST_TOKEN || d->at == AT_RAW_ROW)
         most = head_bytes(d);
     else if (d->at == AT_TILE)
@@ -542,6 +529,7 @@ static sky_status decoder_begin(void *memory, const sky_profile *profile,
     d->carried = 0;
     d->token = d->head = 0;
     d->done_tokens = 0;
+    d->fineness_used = SKY_FINENESS_USUAL;
     memset(d->tables.slots.made, 0, sizeof d->tables.slots.made);
     *out = d;
     return SKY_OK;

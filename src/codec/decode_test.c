@@ -301,7 +301,7 @@ static void another_profile_or_shape_is_refused(void **state) {
     assert_int_equal(
         sky_decode(w.profile, &other, w.stream, w.bytes, sky_stream_packed(&other, out), w.memory),
         SKY_E_CORRUPT);
-    w.stream[0] = 2;
+    w.stream[0] = 3;
     assert_int_equal(sky_decode(w.profile, &w.shape, w.stream, w.bytes,
                                 sky_stream_packed(&w.shape, out), w.memory),
                      SKY_E_UNSUPPORTED);

@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "codec/classes.h"
+#include "codec/fineness.h"
 #include "codec/half.h"
 #include "codec/kernels.h"
 #include "codec/levels.h"
@@ -41,6 +42,7 @@ typedef struct {
     uint16_t means[SKY_WIDTH_MAX]; /* the block's own, f16 */
     place exceptions[SKY_EXCEPTIONS_MAX];
     bool bad[SKY_WIDTH_MAX];
+    uint8_t fineness[SKY_FINENESS_PAIRS]; /* if flagged, of the coded tokens' pairs */
 
     const sky_codec_kernels *kernels;
     const sky_stream_shape *shape;
@@ -69,7 +71,7 @@ size_t sky_encode_bound(const sky_stream_shape *shape) {
     sky_tile tile;
     while (sky__tiles_next(&tiles, &tile))
         bytes += 1;
-    return bytes;
+    return bytes + sky_fineness_bytes(shape->token_count);
 }
 
 /* ---- elements ---- */
@@ -251,7 +253,8 @@ static float error_max(const encoder *e) {
         for (uint32_t j = 0; j < dim; j++)
             gain = fmaxf(gain, sums[j]);
     }
-    float value = (e->options.plain ? 2 : 4) * SKY_SQRT_HALF * e->D;
+    float D = e->flags & SKY_STREAM_FINENESS ? e->D * sky__fineness_step[0] : e->D;
+    float value = (e->options.plain ? 2 : 4) * SKY_SQRT_HALF * D;
     return value * gain * (e->transform.rope ? 2 * SKY_SQRT_HALF : 1.0f);
 }
 
@@ -269,6 +272,11 @@ static float step_within(float step) {
     return fminf(fmaxf(step, 2e-36f), 1e36f);
 }
 
+static void scale_to(encoder *e, float D) {
+    e->transform.scale[0] = SKY_SQRT_HALF / D;
+    e->transform.scale[1] = 1.0f / D;
+}
+
 static void choose_step(encoder *e) {
     bool dependent = !e->options.plain;
     const sky_profile_stream *s = e->profile.stream;
@@ -279,9 +287,47 @@ static void choose_step(encoder *e) {
     if (!(step > 0))
         step = measure_rms(e) * blind_step[e->options.level];
     e->D = step_within(step * e->options.step_scale) * 0.5f;
-    e->transform.scale[0] = SKY_SQRT_HALF / e->D;
-    e->transform.scale[1] = 1.0f / e->D;
+    scale_to(e, e->D);
     e->limit = choose_limit(e);
+}
+
+/* ---- fineness ---- */
+
+/* Of the tile's pairs, or NULL: all are usual. */
+static const uint8_t *tile_fineness(const encoder *e) {
+    uint32_t token = e->tile.token - e->options.first_token_raw;
+    return e->flags & SKY_STREAM_FINENESS ? e->fineness + token / 2 : NULL;
+}
+
+/* What the tile's channels say, added to what others said of its pairs. */
+static void ask_tile(encoder *e, float *wanted) {
+    const sky_profile_stream *s = e->profile.stream;
+    size_t channel = (size_t)e->tile.head * s->dim;
+    sky__tile_transform(&e->profile, e->shape, e->flags, &e->tile, true, &e->transform);
+    for (uint32_t token = 0; token < e->tile.tokens; token += 2) {
+        uint32_t pair = (e->tile.token - e->options.first_token_raw + token) / 2;
+        turn_to(e, token);
+        uint32_t count = load_tokens(e, token);
+        for (uint32_t i = 0; i < count; i++)
+            wanted[pair] += sky__fineness_wanted(s->weights + channel,
+                                                 s->mean ? s->mean + channel : NULL, e->row[i],
+                                                 e->tile.width) /
+                            (float)count;
+    }
+}
+
+static uint32_t coded_pairs(const encoder *e) {
+    return sky_fineness_pairs(e->shape->token_count - e->options.first_token_raw);
+}
+
+static void choose_fineness(encoder *e) {
+    float wanted[SKY_FINENESS_PAIRS] = {0};
+    sky_tiles tiles = sky__tiles_of(e->shape, e->options.first_token_raw);
+    e->limit = INFINITY;
+    while (sky__tiles_next(&tiles, &e->tile))
+        ask_tile(e, wanted);
+    for (uint32_t p = 0; p < coded_pairs(e); p++)
+        e->fineness[p] = sky__fineness_of(wanted[p] * e->profile.stream->weight_unit);
 }
 
 /* ---- exceptions ---- */
@@ -355,8 +401,11 @@ static bool rounded_at_once(encoder *e, uint32_t token) {
 
 static bool forward_tile(encoder *e) {
     e->exception_count = 0;
+    const uint8_t *fineness = tile_fineness(e);
     for (uint32_t token = 0; token < e->tile.tokens; token += 2) {
         turn_to(e, token);
+        if (fineness)
+            scale_to(e, e->D * sky__fineness_step[fineness[token / 2]]);
         if (!rounded_at_once(e, token) && !forward_tokens(e, token))
             return false;
     }
@@ -366,7 +415,7 @@ static bool forward_tile(encoder *e) {
 static sky_levels levels_of_half(const encoder *e, uint32_t half) {
     size_t padded = e->transform.padded;
     uint32_t rows = half ? pair_count(e) : e->tile.tokens - pair_count(e);
-    return (sky_levels){e->packed + half * padded, rows, 2 * padded};
+    return (sky_levels){e->packed + half * padded, rows, 2 * padded, tile_fineness(e)};
 }
 
 static void quantise_tile(encoder *e) {
@@ -400,7 +449,7 @@ static void choose_order(encoder *e, sky_basis basis) {
 static bool keep_classes(encoder *e, const sky_levels *levels) {
     uint64_t saved = 0, spent = 2 * 8 * 1024 * (uint64_t)sky_rows_units(&e->rows);
     for (uint32_t half = 0; half < 2; half++) {
-        if (e->options.plain) {
+        if (e->options.plain && !levels[half].fineness) {
             if (e->kernels->misfit(&e->rows, half, &levels[half]))
                 return false;
             continue;
@@ -480,17 +529,37 @@ static void write_tile_head(const encoder *e, uint8_t *out) {
         sky_store_u16(out + 2 * i, (uint16_t)sky_rows_state(&e->rows, i));
 }
 
+/* Tables of each fineness that occurs, which lie where z was, or the only ones. */
+static const sky_encode_tables *prepare_tables(encoder *e, const uint8_t *fineness) {
+    sky_encode_tables *all = (sky_encode_tables *)(void *)e->z;
+    static_assert(SKY_FINENESS_COUNT * sizeof *all <= sizeof e->z, "no room for tables");
+    if (!fineness) {
+        e->kernels->encode_prepare(&e->tables, &e->rows);
+        return &e->tables;
+    }
+    uint32_t used = sky__fineness_used(fineness, sky_fineness_pairs(e->tile.tokens));
+    for (uint32_t s = 0; s < SKY_FINENESS_COUNT; s++)
+        if (used >> s & 1) {
+            sky__rows_use(&e->rows, s);
+            e->kernels->encode_prepare(&all[s], &e->rows);
+        }
+    return all;
+}
+
 /* Entropy-code the tile into [out, limit); NULL when it does not fit. */
 static uint8_t *write_coded(encoder *e, uint8_t *out, uint8_t *limit) {
     size_t head = tile_head_bytes(e);
     if ((size_t)(limit - out) < head)
         return NULL;
     uint8_t *low = out + head, *at = limit;
-    e->kernels->encode_prepare(&e->tables, &e->rows);
+    const uint8_t *fineness = tile_fineness(e);
+    const sky_encode_tables *tables = prepare_tables(e, fineness);
     for (uint32_t row = e->tile.tokens; row-- > 0;) {
+        if (fineness)
+            sky__rows_use(&e->rows, fineness[row / 2]);
         if ((size_t)(at - low) < sky_rows_bytes_max(&e->rows, row & 1))
             return NULL;
-        at = e->kernels->row_encode(&e->rows, &e->tables, row & 1,
+        at = e->kernels->row_encode(&e->rows, tables + (fineness ? fineness[row / 2] : 0), row & 1,
                                     e->packed + (size_t)row * e->transform.padded, at);
     }
     write_tile_head(e, out);
@@ -521,7 +590,7 @@ static void choose_exact_classes(encoder *e) {
         gather_token(e, t);
         split_token(e, t);
         for (uint32_t half = 0; half < 2; half++) {
-            sky_levels l = {e->packed + half * (size_t)e->exact.padded, 1, 0};
+            sky_levels l = {e->packed + half * (size_t)e->exact.padded, 1, 0, NULL};
             for (uint32_t u = 0; u < units; u++)
                 sky__histogram_add(&h[half][u], &l, e->rows.channel[half] + u * SKY_UNIT,
                                    half ? shift : 0);
@@ -653,6 +722,8 @@ static uint8_t flags_of(const encoder *e) {
         flags |= SKY_STREAM_KLT;
     else if (s && s->g)
         flags |= SKY_STREAM_PAIRS;
+    if (s && s->weights)
+        flags |= SKY_STREAM_FINENESS;
     return (uint8_t)flags;
 }
 
@@ -663,6 +734,11 @@ static size_t encode_stream(encoder *e, uint8_t *dst) {
     sky_stream_header header = {(uint8_t)e->options.level, e->flags, profiled ? e->profile.id : 0};
     sky__stream_header_write(&header, e->shape, dst);
     uint8_t *out = dst + SKY_STREAM_HEADER_BYTES;
+    if (e->flags & SKY_STREAM_FINENESS) {
+        choose_fineness(e);
+        sky__fineness_write(e->fineness, coded_pairs(e), out);
+        out += (coded_pairs(e) + 3) / 4;
+    }
     if (e->options.first_token_raw) {
         e->tile = (sky_tile){.tokens = 1, .heads = e->shape->kv_heads};
         out = write_rows(e, out);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "codec/classes.h"
+#include "codec/fineness.h"
 #include "codec/fit_units.h"
 #include "codec/half.h"
 #include "codec/kernels.h"
@@ -27,17 +28,38 @@ typedef struct {
     float *z;        /* [block_tokens][padded] of one block */
     int16_t *packed; /* [blocks × block_tokens][padded]; odd rows are differences */
     uint8_t *decisions;
+    uint8_t *fineness;           /* [blocks × block_tokens / 2], if the stream has weights */
     sky_histogram (*symbols)[2]; /* [SKY_WIDTH_MAX], lossless: of each channel's halves */
     sky_fit_units *units;
     uint64_t (*costs)[SKY_WIDTH_MAX][2][SKY_EXACT_TABLES]; /* [EXACT_USUALS] */
 } fitter;
 
-static void forward_block(fitter *f, uint32_t block) {
+static void fit_scale(fitter *f, float D) {
+    f->transform.scale[0] = SKY_SQRT_HALF / D;
+    f->transform.scale[1] = 1.0f / D;
+}
+
+/* As the encoder chooses it. */
+static void fit_fineness(fitter *f) {
+    const sky_profile_stream *s = f->stream;
+    size_t pairs = s->weights ? (size_t)f->blocks * f->block_tokens / 2 : 0;
+    for (size_t p = 0; p < pairs; p++) {
+        const float *row = f->rows + 2 * p * s->channels;
+        float wanted = sky__fineness_wanted(s->weights, s->mean, row, s->channels) +
+                       sky__fineness_wanted(s->weights, s->mean, row + s->channels, s->channels);
+        f->fineness[p] = sky__fineness_of(wanted / 2 * s->weight_unit);
+    }
+}
+
+/* `D` is half a step. */
+static void forward_block(fitter *f, uint32_t block, float D) {
     uint32_t channels = f->stream->channels, padded = f->transform.padded;
     float row[2][SKY_WIDTH_MAX];
     const float *in = f->rows + (size_t)block * f->block_tokens * channels +
                       (size_t)f->tile.head * f->shape.head_dim;
+    const uint8_t *fineness = f->fineness + (size_t)block * f->block_tokens / 2;
     for (uint32_t t = 0; t + 2 <= f->block_tokens; t += 2) {
+        fit_scale(f, f->stream->weights ? D * sky__fineness_step[fineness[t / 2]] : D);
         for (uint32_t i = 0; i < 2; i++)
             memcpy(row[i], in + (size_t)(t + i) * channels, f->tile.width * sizeof(float));
         float *z = f->z + (size_t)t * padded;
@@ -54,11 +76,9 @@ static void clamp_to_levels(float *z, size_t count) {
 static void quantise_all(fitter *f, float step, bool dependent) {
     size_t padded = f->transform.padded;
     uint32_t rows = f->block_tokens / 2;
-    f->transform.scale[0] = SKY_SQRT_HALF / (step * 0.5f);
-    f->transform.scale[1] = 1.0f / (step * 0.5f);
     for (uint32_t b = 0; b < f->blocks; b++) {
         int16_t *packed = f->packed + (size_t)b * f->block_tokens * padded;
-        forward_block(f, b);
+        forward_block(f, b, step * 0.5f);
         clamp_to_levels(f->z, f->block_tokens * padded);
         for (uint32_t half = 0; half < 2; half++) {
             const float *z = f->z + half * padded;
@@ -74,7 +94,8 @@ static void quantise_all(fitter *f, float step, bool dependent) {
 
 static sky_levels all_rows(const fitter *f, uint32_t half) {
     size_t padded = f->transform.padded;
-    return (sky_levels){f->packed + half * padded, f->blocks * f->block_tokens / 2, 2 * padded};
+    return (sky_levels){f->packed + half * padded, f->blocks * f->block_tokens / 2, 2 * padded,
+                        f->stream->weights ? f->fineness : NULL};
 }
 
 static void fit_order(fitter *f, sky_basis basis) {
@@ -301,10 +322,12 @@ sky_status sky_profile_fit(sky_profile *profile, uint32_t layer, sky_kv kv, cons
     f.z = malloc(f.block_tokens * padded * sizeof *f.z);
     f.packed = malloc((size_t)f.blocks * f.block_tokens * padded * sizeof *f.packed);
     f.decisions = malloc((size_t)f.block_tokens * SKY_LANE_GROUP);
+    f.fineness = malloc((size_t)f.blocks * f.block_tokens / 2);
     f.symbols = malloc(SKY_WIDTH_MAX * sizeof *f.symbols);
     f.units = malloc(sizeof *f.units);
     f.costs = malloc(EXACT_USUALS * sizeof *f.costs);
-    sky_status status = f.z && f.packed && f.decisions && f.symbols && f.units && f.costs
+    sky_status status = f.z && f.packed && f.decisions && f.fineness && f.symbols && f.units &&
+                                f.costs
                             ? sky__profile_room(s)
                             : SKY_E_NOMEM;
     if (status == SKY_OK && !s->exact)
@@ -312,6 +335,8 @@ sky_status sky_profile_fit(sky_profile *profile, uint32_t layer, sky_kv kv, cons
     if (status == SKY_OK && !s->exact)
         status = SKY_E_NOMEM;
     sky_slices slices = sky_slices_of(s->heads, s->dim);
+    if (status == SKY_OK)
+        fit_fineness(&f);
     for (uint32_t slice = 0; status == SKY_OK && slice < slices.count; slice++) {
         uint32_t heads = sky_slice_heads(&slices, s->heads, slice);
         f.tile = (sky_tile){0,     f.block_tokens, slice, slice * slices.heads_max,
@@ -321,6 +346,7 @@ sky_status sky_profile_fit(sky_profile *profile, uint32_t layer, sky_kv kv, cons
     free(f.z);
     free(f.packed);
     free(f.decisions);
+    free(f.fineness);
     free(f.symbols);
     free(f.units);
     free(f.costs);

@@ -4,8 +4,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#define KERNELS sky__kernels_scalar
-#define NAME    "scalar"
+#define KERNELS      sky__kernels_scalar
+#define NAME         "scalar"
+#define TABLES_BYTES 0 /* by table, not by unit */
 #include "codec/kernels_set.h"
 
 /* Best first. */

@@ -53,6 +53,7 @@ typedef struct {
     void (*turn_on)(sky_transform *t);
     /* decode */
     void (*prepare)(sky_tables *tables, const sky_coder *rows);
+    size_t tables_bytes; /* of rows of one fineness; 0: `tables` are of all that were prepared */
     size_t (*row_decode)(sky_coder *rows, const sky_tables *tables, uint32_t half,
                          const uint8_t *in, int16_t *levels);
     /* Pairs of rows into their tokens' elements; of one stream, or of two at once. NULL:

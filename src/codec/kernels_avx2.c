@@ -9,6 +9,7 @@ const sky_codec_kernels sky__kernels_avx2 = {
     .angles = sky__transform_angles_avx2,
     .turn_on = sky__transform_turn_on_avx2,
     .prepare = sky__decode_prepare_avx2,
+    .tables_bytes = SKY_VECTOR_TABLES_BYTES,
     .row_decode = sky__row_decode_avx2,
     .scale = sky__transform_scale_avx2,
     .restore = sky__transform_restore_avx2,

@@ -9,6 +9,7 @@ const sky_codec_kernels sky__kernels_avx512 = {
     .angles = sky__transform_angles_avx512,
     .turn_on = sky__transform_turn_on_avx512,
     .prepare = sky__decode_prepare_avx512,
+    .tables_bytes = SKY_VECTOR_TABLES_BYTES,
     .row_decode = sky__row_decode_avx512,
     .pairs_decode = sky__pairs_decode_avx512,
     .scale = sky__transform_scale_avx512,

@@ -3,6 +3,7 @@
 
 #define KERNELS             sky__kernels_neon
 #define NAME                "neon"
+#define TABLES_BYTES        SKY_VECTOR_TABLES_BYTES
 #define sky__decode_prepare sky__decode_prepare_neon
 #define sky__row_decode     sky__row_decode_neon
 #include "codec/kernels_set.h"

@@ -16,6 +16,7 @@ const sky_codec_kernels KERNELS = {
     .angles = sky__transform_angles,
     .turn_on = sky__transform_turn_on,
     .prepare = sky__decode_prepare,
+    .tables_bytes = TABLES_BYTES,
     .row_decode = sky__row_decode,
     .scale = sky__transform_scale,
     .restore = sky__transform_restore,

@@ -72,8 +72,8 @@ void sky_profile_destroy(sky_profile *p) {
         return;
     for (uint32_t i = 0; p->streams && i < 2 * p->layer_count; i++) {
         sky_profile_stream *s = &p->streams[i];
-        void *parts[] = {s->mean,     s->g,       s->f,     s->klt_g,     s->klt_f,    s->order[0],
-                         s->order[1], s->classes, s->exact, s->sorted[0], s->sorted[1]};
+        void *parts[] = {s->mean,     s->g,       s->f,     s->klt_g,     s->klt_f,     s->order[0],
+                         s->order[1], s->classes, s->exact, s->sorted[0], s->sorted[1], s->weights};
         for (size_t j = 0; j < sizeof parts / sizeof parts[0]; j++)
             free(parts[j]);
     }
@@ -172,6 +172,25 @@ sky_status sky_profile_set_mean(sky_profile *profile, uint32_t layer, sky_kv kv,
                                 const float *mean) {
     sky_profile_stream *s = to_set(profile, layer, kv);
     return s && mean ? set_floats(&s->mean, mean, s->channels) : SKY_E_PARAM;
+}
+
+sky_status sky_profile_set_weights(sky_profile *profile, uint32_t layer, sky_kv kv,
+                                   const float *weights) {
+    sky_profile_stream *s = to_set(profile, layer, kv);
+    float most = 0;
+    if (!s || !weights || !all_usable(weights, s->channels))
+        return SKY_E_PARAM;
+    for (uint32_t i = 0; i < s->channels; i++)
+        most = fmaxf(most, fabsf(weights[i]));
+    int8_t *whole = malloc(s->channels);
+    if (!whole)
+        return SKY_E_NOMEM;
+    s->weight_unit = fmaxf(most / 127, 1e-18f);
+    for (uint32_t i = 0; i < s->channels; i++)
+        whole[i] = (int8_t)lrintf(weights[i] / s->weight_unit);
+    free(s->weights);
+    s->weights = whole;
+    return SKY_OK;
 }
 
 /* Inverses of the 2×2 matrices: f g = 1 for row vectors. */

@@ -41,7 +41,9 @@ typedef struct {
                                        [units × 16]; derived */
     uint8_t *classes;               /* [level − 1][dependent][half][units] */
     bool fitted[SKY_LEVEL_COUNT][2];
-    uint8_t *exact; /* lossless: usual exponents (f32's), sort keys, classes: sky_exact_bytes */
+    int8_t *weights;   /* [channels]: fineness of tokens (fineness.h) by rows without their mean */
+    float weight_unit; /* of weights, in steps of √2 */
+    uint8_t *exact;    /* lossless: usual exponents (f32's), sort keys, classes: sky_exact_bytes */
     uint32_t short_parts; /* flags of what a file has in less bytes; 0: nothing */
 } sky_profile_stream;
 

@@ -17,10 +17,19 @@
 enum {
     VERSION_PLAIN = 1,   /* without the order of layers, which is then the model's */
     VERSION_ORDERED = 2, /* with it */
-    VERSION_SHORT = 3    /* streams may have short parts */
+    VERSION_SHORT = 3,   /* streams may have short parts */
+    VERSION_WEIGHTS = 4  /* … and weights of tokens, which it is for */
 };
 
-enum { HAS_MEAN = 1, HAS_PAIRS = 2, HAS_KLT = 4, HAS_ORDER = 8, HAS_EXACT = 16, HAS_ALL = 31 };
+enum {
+    HAS_MEAN = 1,
+    HAS_PAIRS = 2,
+    HAS_KLT = 4,
+    HAS_ORDER = 8,
+    HAS_EXACT = 16,
+    HAS_ALL = 31,
+    HAS_WEIGHTS = 256
+};
 
 static size_t pair_floats(const sky_profile_stream *s) {
     return 4 * (size_t)s->heads * (s->dim / 2);
@@ -77,7 +86,7 @@ static void put_klt(sink *out, const sky_profile_stream *s, const float *head) {
 static void put_stream(sink *out, const sky_profile_stream *s, uint32_t short_parts) {
     uint32_t flags = (s->mean ? HAS_MEAN : 0u) | (s->g ? HAS_PAIRS : 0u) |
                      (s->klt_g ? HAS_KLT : 0u) | (s->order[0] ? HAS_ORDER : 0u) |
-                     (s->exact ? HAS_EXACT : 0u) | short_parts;
+                     (s->exact ? HAS_EXACT : 0u) | (s->weights ? HAS_WEIGHTS : 0u) | short_parts;
     for (uint32_t level = 1; level < SKY_LEVEL_COUNT; level++)
         for (uint32_t dependent = 0; dependent < 2; dependent++)
             flags |= (uint32_t)s->fitted[level][dependent] << (16 + (level - 1) * 2 + dependent);
@@ -103,6 +112,10 @@ static void put_stream(sink *out, const sky_profile_stream *s, uint32_t short_pa
         }
     if (s->exact)
         sink_put(out, s->exact, sky_exact_bytes(s));
+    if (s->weights) {
+        put_floats(out, &s->weight_unit, 1);
+        sink_put(out, s->weights, s->channels);
+    }
 }
 
 static size_t put_profile(const sky_profile *p, uint32_t version, uint8_t *at) {
@@ -125,14 +138,23 @@ static size_t put_profile(const sky_profile *p, uint32_t version, uint8_t *at) {
         put_u32(&out, p->layers[i].rope);
     }
     for (uint32_t i = 0; i < 2 * p->layer_count; i++)
-        put_stream(&out, &p->streams[i], version == VERSION_SHORT ? p->streams[i].short_parts : 0);
+        put_stream(&out, &p->streams[i], version >= VERSION_SHORT ? p->streams[i].short_parts : 0);
     for (uint32_t i = 0; version != VERSION_PLAIN && i < p->layer_count; i++)
         put_u32(&out, sky_profile_model_layer(p, i));
     return out.bytes;
 }
 
+static bool has_weights(const sky_profile *p) {
+    for (uint32_t i = 0; i < 2 * p->layer_count; i++)
+        if (p->streams[i].weights)
+            return true;
+    return false;
+}
+
 /* The first version that can say it all. */
 static uint32_t version_of(const sky_profile *p) {
+    if (has_weights(p))
+        return VERSION_WEIGHTS;
     if (p->rounded)
         return VERSION_SHORT;
     return p->model_layers ? VERSION_ORDERED : VERSION_PLAIN;
@@ -286,10 +308,24 @@ static sky_status get_exact(sky_reader *r, sky_profile_stream *s) {
     return SKY_OK;
 }
 
+static sky_status get_weights(sky_reader *r, sky_profile_stream *s) {
+    s->weight_unit = sky_float_of(sky_read_u32(r));
+    const uint8_t *in = sky_read_bytes(r, s->channels);
+    if (!in || !(s->weight_unit >= 1e-18f && s->weight_unit <= 1e18f))
+        return SKY_E_CORRUPT;
+    s->weights = malloc(s->channels);
+    if (!s->weights)
+        return SKY_E_NOMEM;
+    memcpy(s->weights, in, s->channels);
+    return SKY_OK;
+}
+
 /* Parts are short that are there, and in a version that has such. */
 static bool flags_valid(uint32_t version, uint32_t flags) {
     uint32_t known = HAS_ALL, fitted = flags >> 16;
-    if (version == VERSION_SHORT)
+    if (version == VERSION_WEIGHTS)
+        known |= HAS_WEIGHTS;
+    if (version >= VERSION_SHORT)
         known |= (flags & HAS_MEAN ? SKY_SHORT_MEAN : 0u) |
                  (flags & HAS_PAIRS ? SKY_SHORT_PAIRS : 0u) |
                  (flags & HAS_ORDER ? SKY_SHORT_ORDER : 0u);
@@ -315,6 +351,8 @@ static sky_status get_stream(sky_reader *r, uint32_t version, sky_profile_stream
         status = get_fit(r, s, flags >> 16);
     if (status == SKY_OK && (flags & HAS_EXACT))
         status = get_exact(r, s);
+    if (status == SKY_OK && (flags & HAS_WEIGHTS))
+        status = get_weights(r, s);
     return status;
 }
 
@@ -357,10 +395,10 @@ sky_status sky_profile_read(const void *data, size_t bytes, sky_profile **out, s
     if (sky_read_u32(&r) != MAGIC || bytes < 16)
         return sky_fail(error, SKY_E_CORRUPT, "no calibration: it does not begin with SKYC");
     uint32_t version = sky_read_u32(&r);
-    if (version > VERSION_SHORT)
+    if (version > VERSION_WEIGHTS)
         return sky_fail(error, SKY_E_UNSUPPORTED,
                         "calibration of version %u; this program reads 1 to %d", version,
-                        VERSION_SHORT);
+                        VERSION_WEIGHTS);
     r.left -= 8;
     if (version == 0 || sky_load_u64(r.at + r.left) != sky_checksum(data, bytes - 8, 0))
         return sky_fail(error, SKY_E_CORRUPT, "damaged calibration: its checksum does not hold");
@@ -369,10 +407,11 @@ sky_status sky_profile_read(const void *data, size_t bytes, sky_profile **out, s
         status = get_stream(&r, version, &p->streams[i]);
     if (status == SKY_OK && version != VERSION_PLAIN)
         status = get_order(&r, p);
-    if (status == SKY_OK && !sky_reader_done(&r))
+    if (status == SKY_OK &&
+        (!sky_reader_done(&r) || has_weights(p) != (version == VERSION_WEIGHTS)))
         status = SKY_E_CORRUPT;
     if (status == SKY_OK) {
-        p->rounded = version == VERSION_SHORT;
+        p->rounded = version >= VERSION_SHORT;
         status = sky_profile_seal(p);
     }
     if (status != SKY_OK) {

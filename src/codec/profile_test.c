@@ -303,14 +303,51 @@ static void numbers_in_two_bytes_are_finite_and_of_a_later_version(void **state)
         assert_int_equal(sky_profile_read(data, bytes, &q, NULL), SKY_E_CORRUPT);
     }
     sky_error error;
-    sky_store_u32(data + 4, 4);
+    sky_store_u32(data + 4, 5);
     assert_int_equal(sky_profile_read(data, bytes, &q, &error), SKY_E_UNSUPPORTED);
-    assert_string_equal(error.text, "calibration of version 4; this program reads 1 to 3");
+    assert_string_equal(error.text, "calibration of version 5; this program reads 1 to 4");
     free(data);
     sky_profile_destroy(p);
 }
 
 /* As every profile is that was read. */
+/* Weights are whole numbers of one unit, and make a file of version 4, rounded or not. */
+static void weights_of_tokens_are_kept(void **state) {
+    (void)state;
+    sky_profile *open, *q, *again;
+    float weights[16] = {0.5f, -1.27f, 0.011f}, bad[16] = {NAN};
+    size_t bytes, size;
+    sky_profile_layer layer = {2, 8, 8, SKY_ROPE_OF_NONE};
+    sky_profile_shape shape = {1, &layer, 0, NULL, {0}};
+    assert_int_equal(sky_profile_create(&shape, &open), SKY_OK);
+    assert_int_equal(sky_profile_set_weights(open, 0, SKY_KV_V, bad), SKY_E_PARAM);
+    assert_int_equal(sky_profile_set_weights(open, 1, SKY_KV_V, weights), SKY_E_PARAM);
+    assert_int_equal(sky_profile_set_weights(open, 0, SKY_KV_V, weights), SKY_OK);
+    assert_int_equal(sky_profile_seal(open), SKY_OK);
+    assert_int_equal(sky_profile_round(open, &q), SKY_OK);
+    uint8_t *data = write(q, &bytes);
+    assert_int_equal(sky_load_u32(data + 4), 4);
+    assert_int_equal(sky_profile_read(data, bytes, &again, NULL), SKY_OK);
+    assert_int_equal(again->id, q->id);
+    assert_int_equal(again->streams[1].weights[0], 50);
+    assert_int_equal(again->streams[1].weights[1], -127);
+    assert_int_equal(again->streams[1].weights[2], 1);
+    assert_null(again->streams[0].weights);
+    for (uint32_t version = 1; version < 4; version++) { /* which have no weights */
+        sky_store_u32(data + 4, version);
+        resign(data, bytes);
+        sky_profile *none;
+        assert_int_equal(sky_profile_read(data, bytes, &none, NULL), SKY_E_CORRUPT);
+    }
+    free(data);
+    data = write(open, &size);
+    assert_int_equal(sky_load_u32(data + 4), 4);
+    free(data);
+    sky_profile_destroy(open);
+    sky_profile_destroy(q);
+    sky_profile_destroy(again);
+}
+
 static void what_is_sealed_stays_as_it_is(void **state) {
     (void)state;
     size_t bytes, again_bytes;
@@ -424,6 +461,7 @@ int main(void) {
         cmocka_unit_test(a_rounded_profile_has_the_f16s_of_the_other),
         cmocka_unit_test(what_f16_cannot_hold_stays_f32),
         cmocka_unit_test(numbers_in_two_bytes_are_finite_and_of_a_later_version),
+        cmocka_unit_test(weights_of_tokens_are_kept),
         cmocka_unit_test(what_is_sealed_stays_as_it_is),
         cmocka_unit_test(a_stream_that_is_none_has_no_step_and_is_not_fitted),
     };

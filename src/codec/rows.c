@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "codec/exact.h"
+#include "codec/fineness.h"
 
 const uint8_t sky__trellis_next[16] = {0, 2, 4, 6, 5, 7, 1, 3, 2, 0, 6, 4, 7, 5, 3, 1};
 
@@ -34,14 +35,24 @@ void sky__rows_order(sky_coder *rows, uint32_t half, const uint8_t *keys) {
         place[channel[i]] = (uint16_t)i;
 }
 
-void sky__rows_classes(sky_coder *rows, uint32_t half, const uint8_t *classes) {
+static void use_classes(sky_coder *rows, uint32_t half, int32_t finer) {
     rows->low_bytes[half] = 0;
     for (uint32_t u = 0; u < sky_rows_units(rows); u++) {
-        rows->classes[half][u] = classes[u];
-        rows->table[half][u] = (uint8_t)sky_class_table(classes[u]);
-        rows->shift[half][u] = (uint8_t)sky_class_shift(classes[u]);
-        rows->low_bytes[half] += 2 * sky_class_shift(classes[u]);
+        uint8_t class = sky__class_finer(rows->classes[half][u], finer);
+        rows->table[half][u] = (uint8_t)sky_class_table(class);
+        rows->shift[half][u] = (uint8_t)sky_class_shift(class);
+        rows->low_bytes[half] += 2 * sky_class_shift(class);
     }
+}
+
+void sky__rows_classes(sky_coder *rows, uint32_t half, const uint8_t *classes) {
+    memcpy(rows->classes[half], classes, sky_rows_units(rows));
+    use_classes(rows, half, 0);
+}
+
+void sky__rows_use(sky_coder *rows, uint32_t fineness) {
+    for (uint32_t half = 0; half < 2; half++)
+        use_classes(rows, half, (int32_t)fineness - SKY_FINENESS_USUAL);
 }
 
 void sky__rows_exact_classes(sky_coder *rows, uint32_t half, const uint8_t *classes,
@@ -87,10 +98,15 @@ static void make_silent(sky_slot *slots) {
 
 void sky__decode_prepare(sky_tables *tables, const sky_coder *rows) {
     sky_slots *slots = &tables->slots;
-    uint32_t count = 0, units = sky_rows_units(rows);
-    for (uint32_t table = 0; table < SKY_BANK_TABLES; table++)
+    uint32_t count = 0, more = 0, units = sky_rows_units(rows);
+    bool wanted[SKY_BANK_TABLES] = {false};
+    for (uint32_t i = 0; i < 2 * units; i++)
+        wanted[rows->table[i / units][i % units]] = true;
+    for (uint32_t table = 0; table < SKY_BANK_TABLES; table++) {
         count += slots->made[table] != 0;
-    if (count + 2 * units > SKY_SLOT_TABLES) {
+        more += wanted[table] && !slots->made[table];
+    }
+    if (count + more > SKY_SLOT_TABLES) {
         memset(slots->made, 0, sizeof slots->made);
         count = 0;
     }

@@ -34,9 +34,9 @@ typedef struct {
     bool plain;     /* no trellis: a stays what it is, 0 but in lossless tiles */
     bool exact;     /* a lossless tile: a is set from outside */
     uint16_t channel[2][SKY_WIDTH_MAX];
-    uint16_t place[2][SKY_WIDTH_MAX]; /* the position of each channel */
-    uint8_t classes[2][SKY_UNITS_MAX];
-    uint8_t table[2][SKY_UNITS_MAX]; /* of the class: where in the bank, and how many low bits */
+    uint16_t place[2][SKY_WIDTH_MAX];  /* the position of each channel */
+    uint8_t classes[2][SKY_UNITS_MAX]; /* of rows of usual fineness */
+    uint8_t table[2][SKY_UNITS_MAX]; /* of the rows at hand: where in the bank, how many low bits */
     uint8_t shift[2][SKY_UNITS_MAX];
     uint32_t low_bytes[2];                          /* a row's low bits */
     _Alignas(64) uint8_t state[2][SKY_LANES];       /* low bytes, high bytes */
@@ -52,6 +52,9 @@ void sky__rows_order(sky_coder *rows, uint32_t half, const uint8_t *keys);
 
 /* Shape:  classes [units] */
 void sky__rows_classes(sky_coder *rows, uint32_t half, const uint8_t *classes);
+
+/* From here on the classes count for rows of this fineness (fineness.h), not for usual ones. */
+void sky__rows_use(sky_coder *rows, uint32_t fineness);
 
 /* The same for lossless: class c of half h is table SKY_BANK_EXACT + 32 h + c mod 32, and shifts
  * are 0 and `shift`. */
@@ -97,7 +100,7 @@ extern const uint8_t sky__trellis_next[16];
 /* What the scalar decoder makes of a slot: symbol, slot − start << 8, frequency << 16. */
 typedef uint32_t sky_slot;
 
-#define SKY_SLOT_TABLES (2 * SKY_UNITS_MAX)
+#define SKY_SLOT_TABLES SKY_BANK_EXACT /* as many as lossy tiles have; lossless ones need 32 */
 
 /* Its tables, those in use. */
 typedef struct {
@@ -106,10 +109,11 @@ typedef struct {
 } sky_slots;
 
 /* What decoding makes of a tile's tables and order before its first row, each kernel its own. A new
- * one begins with `slots.made` zero. */
+ * one begins with `slots.made` zero. Vector kernels make one for each fineness that occurs. */
+#define SKY_VECTOR_TABLES_BYTES (24u << 10)
 typedef union {
     sky_slots slots;
-    _Alignas(64) uint8_t of_vectors[24u << 10];
+    _Alignas(64) uint8_t of_vectors[4][SKY_VECTOR_TABLES_BYTES];
 } sky_tables;
 
 void sky__decode_prepare(sky_tables *tables, const sky_coder *rows);

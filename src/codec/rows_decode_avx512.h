@@ -64,7 +64,7 @@ typedef struct {
     uint8_t wide[2]; /* bits of the steps that are */
 } decode_tables;
 
-_Static_assert(sizeof(decode_tables) <= sizeof(sky_tables), "tables are too large");
+_Static_assert(sizeof(decode_tables) <= SKY_VECTOR_TABLES_BYTES, "tables are too large");
 
 /* What bit a is, of the trellis or of lossless tables; of signs no number is below 8. */
 typedef enum { A_ZERO, A_GIVEN, A_OF_SIGNS, A_STEPPED } a_bit;

@@ -49,7 +49,7 @@ static void set_up(uint64_t seed, sky_coder *rows, const int16_t *packed, bool b
             keys[i] = (uint8_t)(next(&seed) % 7 + i % 11 * 20);
         sky__rows_order(rows, half, keys);
         sky_levels l = {packed + half * (size_t)rows->steps * SKY_LANES, ROWS,
-                        2 * (size_t)rows->steps * SKY_LANES};
+                        2 * (size_t)rows->steps * SKY_LANES, NULL};
         sky__classes_choose(rows, half, &l, classes);
         for (uint32_t u = 0; !best && u < SKY_UNITS_MAX; u++)
             classes[u] = (uint8_t)(next(&seed) % 255 + 1);
@@ -71,8 +71,8 @@ static void code(uint64_t seed, uint32_t width, bool plain, bool best) {
     make_levels(seed, &rows, packed);
     set_up(seed, &rows, packed, best);
     for (uint32_t half = 0; half < 2; half++)
-        cost += sky__classes_cost(&rows, half,
-                                  &(sky_levels){packed + half * padded, ROWS, 2 * (size_t)padded});
+        cost += sky__classes_cost(
+            &rows, half, &(sky_levels){packed + half * padded, ROWS, 2 * (size_t)padded, NULL});
     sky__encode_prepare(&encode, &rows);
     for (uint32_t r = 2 * ROWS; r-- > 0;) {
         uint8_t *row = sky__row_encode(&rows, &encode, r & 1, packed + r * (size_t)padded, at);

@@ -79,7 +79,7 @@ typedef struct {
     uint32_t narrow[2]; /* places before it have levels that fit a byte: whole units */
 } decode_tables;
 
-_Static_assert(sizeof(decode_tables) <= sizeof(sky_tables), "tables are too large");
+_Static_assert(sizeof(decode_tables) <= SKY_VECTOR_TABLES_BYTES, "tables are too large");
 
 /* From positions to channels. */
 static void make_order(order *o, const uint16_t *channel, uint32_t count) {

@@ -29,7 +29,7 @@ size_t sky_stream_rows_bytes(const sky_stream_shape *s) {
 
 void sky__stream_header_write(const sky_stream_header *header, const sky_stream_shape *shape,
                               uint8_t *out) {
-    out[0] = SKY_STREAM_VERSION;
+    out[0] = header->flags & SKY_STREAM_FINENESS ? 2 : 1;
     out[1] = header->level;
     out[2] = header->flags;
     out[3] = (uint8_t)(shape->element | (uint32_t)shape->kv << 4);
@@ -50,7 +50,8 @@ static sky_status header_parse(const uint8_t *in, size_t bytes, sky_stream_heade
     uint8_t others = h.level == SKY_LEVEL_LOSSLESS
                          ? SKY_STREAM_FLAGS ^ SKY_STREAM_FIRST_RAW ^ SKY_STREAM_TABLES
                          : SKY_STREAM_TABLES; /* that this level has not */
-    if (h.level >= SKY_LEVEL_COUNT || h.flags > SKY_STREAM_FLAGS || (h.flags & others) ||
+    if (h.level >= SKY_LEVEL_COUNT || (h.flags & others) ||
+        (in[0] == 2) != ((h.flags & SKY_STREAM_FINENESS) != 0) ||
         ((h.flags & SKY_STREAM_PAIRS) && (h.flags & SKY_STREAM_KLT)) ||
         (profiled && h.profile_id == 0))
         return SKY_E_CORRUPT;

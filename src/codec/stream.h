@@ -1,6 +1,6 @@
 /* The bytes of a stream (docs/formats/skv.md), shared by encoder and decoder.
  *
- *   | header 24 | first token as it is, if so flagged | tile | tile | …
+ *   | header 24 | fineness of pairs, if so flagged | first token as it is, if so flagged | tile | …
  *
  * A lossy tile:
  *   flags u8 │ 0 u8 │ exceptions u16 │ D f32 │ exceptions: token u16, channel u16, element │
@@ -18,18 +18,20 @@
 #include "codec/rows.h"
 #include "codec/transform.h"
 
-#define SKY_STREAM_VERSION   1
+/* Version 2 has what 1 has and fineness, which it is for: a stream without is of version 1. */
+#define SKY_STREAM_VERSION   2
 #define SKY_STREAM_BYTES_MAX UINT32_MAX /* as a container's directory says it */
 
 enum {
-    SKY_STREAM_PLAIN = 1,     /* rounding instead of the trellis */
-    SKY_STREAM_FIRST_RAW = 2, /* token 0 travels as it is */
-    SKY_STREAM_ROPE = 4,      /* turned back by the profile's rope */
-    SKY_STREAM_MEAN = 8,      /* the profile's mean */
-    SKY_STREAM_PAIRS = 16,    /* the profile's pairs */
-    SKY_STREAM_KLT = 32,      /* the profile's full matrix */
-    SKY_STREAM_TABLES = 64,   /* the profile's tables (lossless) */
-    SKY_STREAM_FLAGS = 127,
+    SKY_STREAM_PLAIN = 1,      /* rounding instead of the trellis */
+    SKY_STREAM_FIRST_RAW = 2,  /* token 0 travels as it is */
+    SKY_STREAM_ROPE = 4,       /* turned back by the profile's rope */
+    SKY_STREAM_MEAN = 8,       /* the profile's mean */
+    SKY_STREAM_PAIRS = 16,     /* the profile's pairs */
+    SKY_STREAM_KLT = 32,       /* the profile's full matrix */
+    SKY_STREAM_TABLES = 64,    /* the profile's tables (lossless) */
+    SKY_STREAM_FINENESS = 128, /* pairs of tokens have steps of their own (fineness.h) */
+    SKY_STREAM_FLAGS = 255,
 };
 #define SKY_STREAM_OF_PROFILE                                                                      \
     (SKY_STREAM_ROPE | SKY_STREAM_MEAN | SKY_STREAM_PAIRS | SKY_STREAM_KLT | SKY_STREAM_TABLES)

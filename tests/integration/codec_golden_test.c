@@ -152,9 +152,9 @@ static void golden_vectors_hold(void **state) {
         }
         fclose(f);
         if (here) {
-            assert_int_equal(accepted, 4);
-            assert_int_equal(calibrated, 3);
-            assert_int_equal(rejected, 20);
+            assert_int_equal(accepted, 5);
+            assert_int_equal(calibrated, 4);
+            assert_int_equal(rejected, 24);
             assert_int_equal(encoded, 24);
         }
     }

@@ -194,6 +194,25 @@ static PyObject *set_mean(PyObject *self, PyObject *args) {
     return is_free ? said(status, "set_mean") : NULL;
 }
 
+static PyObject *set_weights(PyObject *self, PyObject *args) {
+    profile_object *p = (profile_object *)self;
+    unsigned int layer;
+    int kv;
+    size_t heads, dim;
+    PyObject *object;
+    view weights;
+    if (!PyArg_ParseTuple(args, "O&iO", read_u32, &layer, &kv, &object) ||
+        stream_size(p, layer, kv, &heads, &dim) < 0 ||
+        floats_of(object, heads * dim, "weights", &weights) < 0)
+        return NULL;
+    bool is_free = profile_free(p);
+    sky_status status = SKY_OK;
+    if (is_free)
+        status = sky_profile_set_weights(p->handle, layer, (sky_kv)kv, (float *)weights.data);
+    view_release(&weights);
+    return is_free ? said(status, "set_weights") : NULL;
+}
+
 static PyObject *set_pairs(PyObject *self, PyObject *args) {
     profile_object *p = (profile_object *)self;
     unsigned int layer;
@@ -358,6 +377,7 @@ static PyObject *profile_ropes(PyObject *self, void *unused) {
 
 static PyMethodDef profile_methods[] = {
     {"set_mean", set_mean, METH_VARARGS, "(layer, kv, mean): f32 [heads, dim]."},
+    {"set_weights", set_weights, METH_VARARGS, "(layer, kv, weights): f32 [heads, dim]."},
     {"set_pairs", set_pairs, METH_VARARGS, "(layer, kv, g): f32 [heads, dim / 2, 4]."},
     {"set_klt", set_klt, METH_VARARGS, "(layer, kv, f, g): f32 [heads, dim, dim] each."},
     {"set_step", set_step, METH_VARARGS, "(layer, kv, level, dependent, step)."},

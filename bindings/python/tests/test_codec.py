@@ -199,6 +199,7 @@ def test_a_profile_is_made_sealed_and_kept() -> None:
         for kv in (0, 1):
             mine = rows[profile.layers[layer][3], kv]
             profile.set_mean(layer, kv, mine.mean(0))
+            profile.set_weights(layer, kv, np.full(mine.shape[1:], 0.01, np.float32))
             for one in (profile, steps):
                 one.set_step(layer, kv, skymem.LEVELS.index("4"), True, 0.4)
             profile.fit(layer, kv, mine, 100)
@@ -280,6 +281,7 @@ BAD: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: codec.layout([(1, 8, 8, codec.rope(16))]), skymem.ParamError, "cannot be made"),
     (lambda: codec.layout([(1, 8, 8, None)]).set_mean(1, 0, b""), skymem.ParamError, "no layer 1"),
     (lambda: codec.layout([(1, 8, 8, None)]).set_mean(0, 0, b""), TypeError, "8 numbers of f32"),
+    (lambda: codec.layout([(1, 8, 8, None)]).set_weights(0, 1, b""), TypeError, "8 numbers"),
     (lambda: codec.layout([(1, 8, 8, None)]).set_mean(2**32, 0, np.zeros(8, np.float32)),
      ValueError, "below 2..32"),
     (lambda: codec.layout([(1, 8, 8, None)]).set_mean(0, 0, np.zeros(8, ">f4")),
