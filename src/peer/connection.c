@@ -101,8 +101,7 @@ static uint32_t place_bytes(void *self, size_t bytes, sky_span *spans) {
 }
 
 static void bytes_placed(void *self, size_t bytes) {
-    sky__peer_connection *c = self;
-    c->coming_at += bytes;
+    sky__peer_coming_placed(self, bytes);
 }
 
 static sky_status take_piece(void *self, size_t bytes) {

@@ -525,6 +525,89 @@ static void a_host_answers_from_its_own_stores(void **state) {
 
 /* ---- memory of puts ---- */
 
+#define LARGE_BYTES (512u << 10)
+
+/* Put, by a client of its own, and look at it where it is kept. */
+static void put_large(const sky_peer_fixture *p, uint64_t n) {
+    static uint8_t data[LARGE_BYTES];
+    char url[256];
+    const char *urls[] = {url};
+    sky_span span = {data, sizeof data};
+    sky_item item = {.key = sky_fixture_key(n), .spans = &span, .span_count = 1};
+    sky_cache *client;
+    sky_peer_fixture_url(p, NULL, url);
+    assert_int_equal(sky_cache_open(urls, 1, &client, NULL), SKY_OK);
+    sky_fixture_fill(data, sizeof data, n);
+    assert_int_equal(sky_run(client, SKY_OP_PUT, &item, 1, NULL), SKY_OK);
+    assert_int_equal(item.status, SKY_OK);
+    sky_cache_close(client);
+    assert_int_equal(sky_run(p->cache, SKY_OP_LEASE, &item, 1, NULL), SKY_OK);
+    assert_int_equal(item.view.bytes, sizeof data);
+    assert_memory_equal(item.view.data, data, sizeof data);
+    assert_int_equal(sky_release(p->cache, item.lease), SKY_OK);
+}
+
+/* No memory of puts is used, and the checksum taken meanwhile is that of the payload. */
+static void large_puts_come_where_they_will_lie(void **state) {
+    const sky_peer_fixture *both[] = {&plain, &sealed};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        sky_verify_report report;
+        sky_item item = {.key = sky_fixture_key(77)};
+        sky_peer_server *s = both[i]->server;
+        uint64_t room;
+        for (size_t n = 0; n < SKY__PEER_KEPT_MAX; n++) /* what other tests left */
+            free(sky__peer_staging_take(s, 1, &room));
+        put_large(both[i], 77);
+        for (size_t n = 0; n < SKY__PEER_KEPT_MAX; n++)
+            assert_null(s->kept[n].data);
+        assert_int_equal(sky_verify(both[i]->cache, &report), SKY_OK);
+        assert_int_equal(report.entries, 1);
+        assert_int_equal(report.corrupt, 0);
+        assert_int_equal(sky_run(both[i]->cache, SKY_OP_REMOVE, &item, 1, NULL), SKY_OK);
+        assert_unharmed(both[i]);
+    }
+}
+
+/* Clients that stop in the middle of puts keep no more than an eighth of the store from others, and
+ * nothing when they are gone. */
+static void who_stops_in_a_large_put_takes_little(void **state) {
+    enum { STOPPED = 12, ENTRIES = 24 };
+    static uint8_t half[SKY_PEER_PIECE_BYTES_MAX];
+    const char *url = "mem:16MiB";
+    sky_peer_link *stopped[STOPPED];
+    sky_peer_fixture p;
+    (void)state;
+    sky_peer_fixture_start(&p, &url, 1, false);
+    for (uint64_t n = 0; n < ENTRIES; n++)
+        put_large(&p, 100 + n);
+    for (int i = 0; i < STOPPED; i++) {
+        stopped[i] = ready(&p);
+        announce_put(stopped[i], LARGE_BYTES);
+        assert_true(sky_peer_link_lend(stopped[i], half, sizeof half));
+        assert_int_equal(sky_peer_link_flush(stopped[i]), SKY_OK);
+    }
+    sky_time until = sky_now() + PATIENCE;
+    while (atomic_load(&p.server->received_bytes) < (uint64_t)ENTRIES * LARGE_BYTES + sizeof half ||
+           atomic_load(&p.server->staged_bytes) < (uint64_t)STOPPED * LARGE_BYTES) {
+        assert_true(sky_now() < until);
+        sky_poll(NULL, 0, sky_now() + SKY_MS(1));
+    }
+    for (uint64_t n = 0; n < ENTRIES; n++) {
+        sky_item item = {.key = sky_fixture_key(100 + n)};
+        assert_int_equal(sky_run(p.cache, SKY_OP_HAS, &item, 1, NULL), SKY_OK);
+        assert_int_equal(item.status, SKY_OK);
+    }
+    for (int i = 0; i < STOPPED; i++)
+        sky_peer_link_destroy(stopped[i]);
+    for (uint64_t n = 0; n < ENTRIES; n++) {
+        sky_item item = {.key = sky_fixture_key(100 + n)};
+        assert_int_equal(sky_run(p.cache, SKY_OP_REMOVE, &item, 1, NULL), SKY_OK);
+    }
+    assert_unharmed(&p);
+    sky_peer_fixture_stop(&p);
+}
+
 /* The two largest that are not too large. */
 static void memory_of_puts_serves_the_next(void **state) {
     static const uint64_t sizes[] = {1000, 3000, SKY__PEER_KEPT_BYTES_MAX + 1, 2000};
@@ -568,6 +651,8 @@ static int run_over(void) {
         cmocka_unit_test(who_goes_while_it_waits_for_room_is_ended),
         cmocka_unit_test(noise_ends_it),
         cmocka_unit_test(a_host_answers_from_its_own_stores),
+        cmocka_unit_test(large_puts_come_where_they_will_lie),
+        cmocka_unit_test(who_stops_in_a_large_put_takes_little),
         cmocka_unit_test(memory_of_puts_serves_the_next),
     };
     return cmocka_run_group_tests(tests, start_servers, stop_servers);

@@ -18,10 +18,24 @@ static void release_leases(sky__peer_connection *c, sky__peer_run *run) {
             (void)sky_release_owned(c->server->cache, c->owner, run->items[n].lease);
 }
 
+static void give_reserves(const sky_peer_server *s, sky__peer_run *run) {
+    for (uint32_t n = 0; n < run->count; n++) {
+        if (run->reserves[n].data)
+            sky_memory_reserve_give(s->nearest, &run->reserves[n]);
+        run->reserves[n].data = NULL;
+    }
+}
+
+/* The room that payloads of a put came to. */
+static void give_places(sky_peer_server *s, sky__peer_run *run) {
+    atomic_fetch_sub(&s->staged_bytes, run->put_bytes);
+    give_reserves(s, run);
+    sky__peer_staging_give(s, run->staged, run->staged_room);
+}
+
 static void free_run(sky__peer_connection *c, sky__peer_run *run) {
-    if (run->staged)
-        atomic_fetch_sub(&c->server->staged_bytes, run->staged_bytes);
-    sky__peer_staging_give(c->server, run->staged, run->staged_room);
+    if (run->placed)
+        give_places(c->server, run);
     free(run);
     c->run_count--;
 }
@@ -31,15 +45,17 @@ static sky__peer_run *make_run(const sky_peer_frame *f) {
     size_t names = 0, n = f->count;
     for (uint32_t i = 0; i < f->count; i++)
         names += f->orders[i].name_bytes;
-    sky__peer_run *run = calloc(
-        1,
-        sizeof *run + n * (sizeof *run->orders + sizeof *run->items + sizeof *run->spans) + names);
+    sky__peer_run *run = calloc(1, sizeof *run +
+                                       n * (sizeof *run->orders + sizeof *run->items +
+                                            sizeof *run->spans + sizeof *run->reserves) +
+                                       names);
     if (!run)
         return NULL;
     run->orders = (void *)(run + 1);
     run->items = (void *)(run->orders + n);
     run->spans = (void *)(run->items + n);
-    run->names = (void *)(run->spans + n);
+    run->reserves = (void *)(run->spans + n);
+    run->names = (void *)(run->reserves + n);
     return run;
 }
 
@@ -126,15 +142,33 @@ sky_time sky__peer_next_deadline(const sky__peer_connection *c) {
 
 /* ---- puts ---- */
 
+/* Large payloads come into the nearest tier itself, where that has room; how many bytes do not. */
+static uint64_t reserve_large(const sky_peer_server *s, sky__peer_run *run) {
+    uint64_t rest = 0;
+    for (uint32_t n = 0; n < run->count; n++) {
+        const sky_peer_order *o = &run->orders[n];
+        if (o->bytes < SKY__PEER_RESERVE_MIN ||
+            sky_memory_reserve_take(s->nearest, o->bytes, o->name_bytes, &run->reserves[n]) !=
+                SKY_OK)
+            rest += o->bytes;
+    }
+    return rest;
+}
+
 /* Room for the payloads that come; false: there is none now. */
-static bool find_staging(sky__peer_connection *c, sky__peer_run *run) {
+static bool find_places(sky__peer_connection *c, sky__peer_run *run) {
     sky_peer_server *s = c->server;
-    uint64_t before = atomic_fetch_add(&s->staged_bytes, run->staged_bytes);
-    bool fits = before == 0 || before + run->staged_bytes <= SKY__PEER_STAGED_MAX;
-    run->staged = fits ? sky__peer_staging_take(s, run->staged_bytes, &run->staged_room) : NULL;
-    if (!run->staged)
-        atomic_fetch_sub(&s->staged_bytes, run->staged_bytes);
-    return run->staged != NULL;
+    uint64_t before = atomic_fetch_add(&s->staged_bytes, run->put_bytes);
+    if (before == 0 || before + run->put_bytes <= SKY__PEER_STAGED_MAX) {
+        uint64_t rest = reserve_large(s, run);
+        run->staged = rest > 0 ? sky__peer_staging_take(s, rest, &run->staged_room) : NULL;
+        run->placed = rest == 0 || run->staged;
+        if (run->placed)
+            return true;
+        give_reserves(s, run);
+    }
+    atomic_fetch_sub(&s->staged_bytes, run->put_bytes);
+    return false;
 }
 
 /* On to the next payload of a put of which bytes come. */
@@ -159,15 +193,19 @@ static sky_status go_on_coming(sky__peer_connection *c) {
     return SKY_OK;
 }
 
-/* Where nothing is staged all payloads are empty. */
+/* Where there is no room all payloads are empty. */
 static void lay_out(sky__peer_run *run) {
     uint64_t at = 0;
     for (uint32_t n = 0; n < run->count; n++) {
         uint64_t bytes = run->orders[n].bytes;
-        run->spans[n] = (sky_span){bytes > 0 ? run->staged + at : NULL, bytes};
+        uint8_t *to = run->reserves[n].data;
+        if (bytes > 0 && !to) {
+            to = run->staged + at;
+            at += bytes;
+        }
+        run->spans[n] = (sky_span){to, bytes};
         run->items[n].spans = &run->spans[n];
         run->items[n].span_count = bytes > 0;
-        at += bytes;
     }
 }
 
@@ -184,9 +222,9 @@ static sky_status begin_put(sky__peer_connection *c, sky__peer_run *run) {
     c->coming = run;
     c->coming_n = 0;
     c->coming_at = 0;
-    run->staged_bytes = all;
+    run->put_bytes = all;
     skip_whole(c);
-    if (all > 0 && !find_staging(c, run)) {
+    if (all > 0 && !find_places(c, run)) {
         c->waits_for_room = true;
         return SKY_E_BUSY;
     }
@@ -200,7 +238,7 @@ bool sky__peer_find_room(sky__peer_connection *c) {
     c->waits_for_room = false;
     if (c->stalled)
         return begin_run(c, c->stalled) == SKY_OK;
-    c->waits_for_room = !find_staging(c, c->coming);
+    c->waits_for_room = !find_places(c, c->coming);
     if (!c->waits_for_room)
         lay_out(c->coming);
     return !c->waits_for_room;
@@ -216,12 +254,25 @@ uint32_t sky__peer_coming_place(const sky__peer_connection *c, size_t bytes, sky
     return 1;
 }
 
+void sky__peer_coming_placed(sky__peer_connection *c, size_t bytes) {
+    if (c->coming->reserves[c->coming_n].data) {
+        const sky_span *s = &c->coming->spans[c->coming_n];
+        if (c->coming_at == 0)
+            sky_checksum_init(&c->coming_sum, 0);
+        sky_checksum_add(&c->coming_sum, (const uint8_t *)s->data + c->coming_at, bytes);
+    }
+    c->coming_at += bytes;
+}
+
 sky_status sky__peer_take_coming(sky__peer_connection *c, size_t bytes) {
     sky__peer_run *run = c->coming;
+    const sky_memory_reserve *reserve = &run->reserves[c->coming_n];
     atomic_fetch_add(&c->server->received_bytes, bytes);
     if (bytes == 0) {
         run->cancelled = true; /* its caller has gone: nothing of this frame is stored */
         c->coming_at = run->orders[c->coming_n].bytes;
+    } else if (sky__peer_coming(c) == 0 && reserve->data) {
+        sky_memory_reserve_fill(c->server->nearest, reserve, sky_checksum_end(&c->coming_sum));
     }
     return sky__peer_coming(c) == 0 ? go_on_coming(c) : SKY_OK;
 }

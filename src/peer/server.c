@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "cache/opener.h"
 #include "io/clock.h"
 #include "io/fork.h"
 #include "io/local.h"
@@ -199,6 +200,9 @@ static sky_status start_server(sky_cache *cache, const sky_peer_options *o, sky_
     s->payload_bytes_max = most > 0 && most < SKY_PAYLOAD_BYTES_MAX ? most : SKY_PAYLOAD_BYTES_MAX;
     s->plain = o->plain;
     choose_tiers(s);
+    status = sky__opened_tier(cache, 0, &s->nearest);
+    if (status != SKY_OK)
+        return sky_fail(error, status, "the cache has no nearest tier");
     status = read_keys(o, s, error);
     if (status == SKY_OK)
         status = start_listening(o, s, error);

@@ -3,7 +3,7 @@
  *   server.c       listens, accepts; a thread for each connection
  *   connection.c   one connection: greeting, its loop
  *   runs.c         its runs: from frames to the cache, and answers back
- *   shared.c       what all have: counts, lines for the log, memory for puts
+ *   shared.c       what all have: counts, lines for the log, memory for small puts
  *
  * A connection shares nothing with others but counts and the cache, so that none waits for another.
  * What breaks the protocol ends its connection: its runs are cancelled, its leases released. */
@@ -14,7 +14,9 @@
 
 #include <skymem/peer.h>
 
+#include "base/hash.h"
 #include "io/sync.h"
+#include "tier/mem/reserves.h"
 #include "tier/peer/link.h"
 
 #define SKY__PEER_RUNS_MAX      128u            /* of a connection, until they are answered */
@@ -22,6 +24,7 @@
 #define SKY__PEER_HELLO_NS      SKY_SECONDS(5)  /* until a connection has shown its key */
 #define SKY__PEER_STUCK_NS      SKY_SECONDS(30) /* without a byte in the middle of something */
 #define SKY__PEER_STAGED_MAX    ((uint64_t)256 << 20) /* puts that have not come whole, of all */
+#define SKY__PEER_RESERVE_MIN   ((uint64_t)64 << 10)  /* smaller payloads are copied */
 
 #define SKY__PEER_KEPT_MAX       2u /* of staging that is over */
 #define SKY__PEER_KEPT_BYTES_MAX ((uint64_t)32 << 20)
@@ -34,11 +37,13 @@ typedef struct sky__peer_run {
     sky_call call;
     sky_batch batch; /* 0: not begun */
     bool cancelled;
-    sky_peer_order *orders; /* [count]; get: ranges */
-    sky_item *items;        /* [count] */
-    sky_span *spans;        /* [count]; put: in `staged`; get: what is to be sent */
-    uint8_t *staged;        /* put: payloads, one behind the other */
-    uint64_t staged_bytes, staged_room;
+    sky_peer_order *orders;       /* [count]; get: ranges */
+    sky_item *items;              /* [count] */
+    sky_span *spans;              /* [count]; put: where payloads come; get: what is to be sent */
+    sky_memory_reserve *reserves; /* [count]; put: of large payloads, in the nearest tier, … */
+    uint8_t *staged;              /* … and of the others, one behind the other */
+    uint64_t staged_room, put_bytes; /* put_bytes: of all payloads */
+    bool placed;                     /* they have room */
     char *names;
 } sky__peer_run;
 
@@ -63,8 +68,9 @@ typedef struct sky__peer_connection {
     sky__peer_run *coming; /* a put whose payloads come: item n, of which `at` bytes came */
     uint32_t coming_n;
     uint64_t coming_at;
-    sky__peer_run *stalled; /* the cache had no room for it */
-    bool waits_for_room;    /* for one of these two: nothing more is received until it is there */
+    sky_checksum_state coming_sum; /* of what came of it, in a reserve */
+    sky__peer_run *stalled;        /* the cache had no room for it */
+    bool waits_for_room; /* for one of these two: nothing more is received until it is there */
     sky__peer_run *first, *last; /* answered; payloads of the first are being sent */
     bool announced;              /* its frame is sent: now item n, from `at` */
     uint32_t sending_n;
@@ -79,6 +85,7 @@ typedef struct sky__peer_connection {
 
 struct sky_peer_server {
     sky_cache *cache;
+    sky_tier *nearest;   /* of the cache: puts are received into it where it has room */
     uint64_t forks;      /* of the process that serves */
     sky_peer_carrier by; /* what its connections are carried by */
     uint8_t (*keys)[SKY_SECRET_BYTES];
@@ -138,6 +145,7 @@ void sky__peer_take_cancel(sky__peer_connection *c);
 /* The payload of a put that is coming, as a sink has it. */
 uint64_t sky__peer_coming(const sky__peer_connection *c);
 uint32_t sky__peer_coming_place(const sky__peer_connection *c, size_t bytes, sky_span *spans);
+void sky__peer_coming_placed(sky__peer_connection *c, size_t bytes);
 sky_status sky__peer_take_coming(sky__peer_connection *c, size_t bytes);
 /* Take runs that the cache has done. */
 void sky__peer_collect(sky__peer_connection *c);

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Proves: a daemon serves other hosts over TCP, sealed by a key by default and plain only when asked
-# for by name; a wrong key, a key open to others and a missing one are refused with a reason; and a
-# client whose server is killed in the middle of a get says so, and finds the next one.
+# for by name; a wrong key, a key open to others and a missing one are refused with a reason; a
+# client whose server is killed in the middle of a get says so, and finds the next one; and one that
+# is killed in the middle of a put leaves nothing behind.
 . "$(dirname "$0")/common.sh"
 socket=$work/d.sock
 key=$work/key
@@ -78,6 +79,31 @@ start_peer --listen "$port" --peer-key "$key"
 expect 0 "$skymem" put greeting README.md --store "$url"
 expect 1 "$skymemd" --socket "$work/second.sock" --listen "$port" --peer-key "$key"
 says "in use"
+
+# a client killed in the middle of a put: all of it or nothing is stored, and the room is free
+head -c 25000000 "$work/large" >"$work/part"
+for wait_s in 0.02 0.04 0.06 0.08; do
+    "$skymem" put part "$work/part" --store "$url" >"$work/out" 2>"$work/err" &
+    putter=$!
+    sleep $wait_s
+    kill -KILL "$putter" 2>/dev/null || true
+    wait "$putter" 2>/dev/null || true
+    for _ in $(seq 200); do
+        expect 0 "$skymem" stat --store "shm:$socket" --json
+        ! grep -q '"connections": *0' "$work/out" || break
+        sleep 0.05
+    done
+    holds 'o["peers"]["connections"] == 0'
+    code=0
+    "$skymem" get part --store "$url" --output "$work/back" 2>"$work/err" || code=$?
+    case $code in
+    0) cmp "$work/part" "$work/back" || fail "another file was stored" ;;
+    3) holds 'o["tiers"][0]["bytes_used"] < 1000000' ;;
+    *) fail "exit $code after a client was killed: $(cat "$work/err")" ;;
+    esac
+    expect 0 "$skymem" verify --store "shm:$socket"
+    "$skymem" rm part --store "$url" >"$work/out" 2>&1 || true
+done
 stop_peer
 
 # two that have each other: the first starts though the second is not there yet, and finds it then

@@ -55,6 +55,18 @@ static uint64_t copy_in(uint8_t *to, const sky_span *spans, uint32_t span_count)
     return sky_checksum_end(&sum);
 }
 
+/* Into a new extent. False: no eviction makes room. */
+static bool copy_new(sky__memory *m, const sky_item *item, sky__memory_entry *new) {
+    uint64_t name_bytes = item->name ? item->name_bytes + 1u : 0;
+    sky__memory_lock(m);
+    new->extent = sky__memory_make_room(m, new->payload_bytes + name_bytes);
+    sky__memory_unlock(m);
+    if (new->extent == SKY_EXTENT_NONE)
+        return false;
+    new->checksum = copy_in(sky__memory_bytes(m, new->extent), item->spans, item->span_count);
+    return true;
+}
+
 static sky_status check_put(const sky_item *item, const sky_call *call, uint64_t bytes) {
     for (uint32_t i = 0; i < item->span_count; i++)
         if (!item->spans[i].data && item->spans[i].bytes > 0)
@@ -73,20 +85,14 @@ static sky_status entry_put(sky__memory *m, const sky_item *item, const sky_call
     sky_status status = check_put(item, call, payload_bytes);
     if (status != SKY_OK)
         return status;
-    sky__memory_lock(m);
-    uint32_t extent = sky__memory_make_room(m, payload_bytes +
-                                                   (item->name ? item->name_bytes + 1 : 0));
-    sky__memory_unlock(m);
-    if (extent == SKY_EXTENT_NONE)
-        return SKY_E_FULL;
-    uint8_t *to = sky__memory_bytes(m, extent);
     sky__memory_entry new = {.key = item->key,
                              .parent = item->parent,
-                             .checksum = copy_in(to, item->spans, item->span_count),
-                             .extent = extent,
                              .payload_bytes = (uint32_t)payload_bytes,
                              .evict = call->evict};
+    if (!sky__memory_claim(m, item, &new) && !copy_new(m, item, &new))
+        return SKY_E_FULL;
     if (item->name) {
+        uint8_t *to = sky__memory_bytes(m, new.extent);
         memcpy(to + payload_bytes, item->name, item->name_bytes);
         to[payload_bytes + item->name_bytes] = 0;
         new.named = true;
@@ -97,7 +103,7 @@ static sky_status entry_put(sky__memory *m, const sky_item *item, const sky_call
     sky__memory_lock(m);
     status = sky__memory_publish(m, &new, call->coding);
     if (status != SKY_OK)
-        sky__memory_let_go(m, extent);
+        sky__memory_let_go(m, new.extent);
     sky__memory_unlock(m);
     *bytes = payload_bytes;
     return status;
@@ -558,6 +564,10 @@ sky_status sky_memory_tier_open(const char *url, const sky_tier_env *env, sky_ti
     }
     *out = &m->tier;
     return SKY_OK;
+}
+
+sky__memory *sky__memory_of(sky_tier *tier) {
+    return tier->ops == &memory_ops ? memory_of(tier) : NULL;
 }
 
 /* ---- segments ---- */

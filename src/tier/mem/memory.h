@@ -37,6 +37,7 @@
 #include "tier/tier.h"
 
 #define SKY__MEMORY_GETS_AT_ONCE 32u /* under one lock of a stripe */
+#define SKY__MEMORY_RESERVES_MAX 256u
 
 typedef struct {
     sky_key key;
@@ -53,6 +54,15 @@ typedef struct {
     bool named;
     bool orphan;
 } sky__memory_entry;
+
+/* Room for what is put later: reserves.h. It has one reference to its extent. */
+typedef struct {
+    uint32_t extent;
+    bool filled, claimed; /* claimed: an entry shows it, or will */
+    uint64_t room;        /* 0: free */
+    uint64_t payload_bytes;
+    uint64_t checksum;
+} sky__memory_reserve;
 
 typedef struct {
     sky_tier tier;
@@ -77,10 +87,19 @@ typedef struct {
 
     sky_leases *leases; /* of extents */
 
+    sky__memory_reserve reserves[SKY__MEMORY_RESERVES_MAX]; /* with the mutex held */
+    uint64_t reserved_bytes;
+
     sky_tier_stat stat;
     sky_tier_counts counts; /* but for what is filled in when asked */
     uint64_t late;          /* answers past their deadline, of no batch; nothing guards it */
 } sky__memory;
+
+/* NULL: it is of another kind. */
+sky__memory *sky__memory_of(sky_tier *tier);
+/* Is the item's payload a reserve that is filled? The extent, its checksum and one more reference
+ * to it are then in *new. Without locks. */
+bool sky__memory_claim(sky__memory *m, const sky_item *item, sky__memory_entry *new);
 
 /* The mutex and all stripes, to change entries: what was used before is settled. */
 void sky__memory_lock(sky__memory *m);
