@@ -209,6 +209,7 @@ static bool operation_send(sky__scheduler *q, uint32_t op, sky_datagram *out) {
     if (o->attempt == 1 || !sky_satellite_equal(o->asked, o->to)) {
         o->asked = o->to;
         o->asked_since = o->attempt;
+        o->asked_first = now;
     }
     o->sent = now;
     if (o->attempt == 1)

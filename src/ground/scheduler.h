@@ -40,6 +40,7 @@ typedef struct {
     sky_satellite to;
     sky_satellite asked; /* by the last attempt, and by all since asked_since */
     uint32_t asked_since;
+    sky_time asked_first; /* the first of these was sent */
     uint32_t attempt;
     uint32_t unanswered;
     uint32_t misses;

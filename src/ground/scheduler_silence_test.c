@@ -505,8 +505,42 @@ static void waits_for_the_silent_do_not_double(void **state) {
     sky_orrery_close(&o);
 }
 
+/* When an operation that was asked in vain three times is given up next. */
+static sky_time next_deadline(sky__scheduler *q, sky__operation *op) {
+    q->served_at[sky_frame_number(q->core->config.frame, op->to)] = 0;
+    return sky__deadline_of(q, q->core->now, op);
+}
+
+/* A wait ends when its satellite counts as silent. That is not for one that was heard since it was
+ * first asked: it loses answers. */
+static void losses_are_no_silence(void **state) {
+    (void)state;
+    sky_orrery o;
+    begin_late(&o, &shapes[0], SKY_MS(80));
+    assert_done(&o, 0, SKY_OP_PUT, 1);
+    sky__scheduler *q = &o.grounds[0]->scheduler;
+    const sky_time now = q->core->now, since = now - sky__silence_ns(q);
+    sky__operation op = {.to = {1, 1},
+                         .answer_bytes = 1000,
+                         .attempt = 4,
+                         .unanswered = 3,
+                         .first_sent = since,
+                         .asked_first = since};
+    sky__suspicion *p = &q->suspicions[sky_frame_number(q->core->config.frame, op.to)];
+    q->answered_at = now;
+    *p = (sky__suspicion){0};
+    const sky_time whole = next_deadline(q, &op);
+    *p = (sky__suspicion){.waits = 1, .unheard = 1, .unheard_since = since + SKY_MS(1)};
+    assert_int_equal(next_deadline(q, &op), whole);
+    op.asked_first = p->unheard_since;
+    assert_int_equal(next_deadline(q, &op), now + SKY_MS(1));
+    assert_true(whole > now + SKY_MS(1));
+    sky_orrery_close(&o);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(losses_are_no_silence),
         cmocka_unit_test(the_satellite_overhead_may_die),
         cmocka_unit_test(as_many_may_die_as_parity_allows),
         cmocka_unit_test(the_known_dead_cost_little),

@@ -7,7 +7,9 @@
  * takes the room of another. So the session notices a loss as soon as it can. After some attempts
  * without an answer it doubles the wait, as something else must be wrong.
  *
- * No wait passes the time at which the satellite counts as silent, or all do.
+ * No wait passes the time at which the satellite counts as silent, or all do. That is not for one
+ * that was heard since it was first asked: it loses answers, and repeats that go out before they
+ * can come make the next waits longer for nothing.
  *
  * Two decisions follow when the wait is over. A read asks another place at once, and takes the
  * first answer. A satellite counts as silent (detector.c) only after the time of two round
@@ -86,6 +88,16 @@ sky_time sky__silence_ns(const sky__scheduler *q) {
                       HOST_PAUSES * q->core->config.late_ns);
 }
 
+/* A wait in vain ends when its satellite counts as silent, or all do. But where that one was heard
+ * since it was first asked, answers are lost, and the wait stays. */
+static sky_time cut_wait(const sky__scheduler *q, const sky__operation *o, sky_time wait) {
+    const sky__suspicion *p = &q->suspicions[sky_frame_number(q->core->config.frame, o->to)];
+    bool heard = q->answered_at >= o->first_sent && p->unheard_since > o->asked_first;
+    sky_time decided = sky__undecided_ns(q, o);
+    bool passes = o->unanswered > SKY__PATIENT_ATTEMPTS && 0 < decided && decided < wait;
+    return passes && !heard ? decided : wait;
+}
+
 sky_time sky__deadline_of(sky__scheduler *q, sky_time leaves, sky__operation *o) {
     const sky_session_config *c = &q->core->config;
     sky_time *served = &q->served_at[sky_frame_number(c->frame, o->to)];
@@ -106,10 +118,7 @@ sky_time sky__deadline_of(sky__scheduler *q, sky_time leaves, sky__operation *o)
     wait <<= doublings < 10 ? doublings : 10;
     bool capped = wait > most && o->answer_bytes > 0 &&
                   sky__silent_requests(q->core) <= SKY__SILENT_WAITS; /* else losses explain it */
-    wait = capped ? most : wait;
-    sky_time decided = sky__undecided_ns(q, o); /* waits do not pass that */
-    bool passes = o->unanswered > SKY__PATIENT_ATTEMPTS && 0 < decided && decided < wait;
-    return q->core->now + (passes ? decided : wait);
+    return q->core->now + cut_wait(q, o, capped ? most : wait);
 }
 
 sky_time sky__undecided_until(const sky__scheduler *q, sky_time at, const sky__operation *o) {
