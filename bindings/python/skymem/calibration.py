@@ -10,6 +10,7 @@ llama.cpp, by coding each stream alone; here derivatives say what an error costs
     texts ─► a prefix, in the cache ─► means, covariances of keys (rope undone) and values
                   └─► the next tokens ─► gradients of what the model would say ─► weights
     covariances, weights ─► a basis for each pair of channels, a step for each stream
+    rows, gradients ─► which tokens count more than others, as their own rows tell
     steps ─► classes of the entropy coder ─► bits of each level ─► steps again ─► sealed
 
 An error e of a row changes the model's next distribution by ½ eᵀFe nats, where F is Fisher's
@@ -34,10 +35,13 @@ from skymem.prompt_cache import Shape
 PREFIX_TOKENS, NEXT_TOKENS = 512, 128
 FIRST_TOKENS = 4  # of a context: unlike all others, they draw the attention that nobody needs
 BLOCK_TOKENS = 128
-SEGMENTS_MAX = 24
+SEGMENTS_MAX = 32
 DRAWS = 2  # of the model's next tokens, for each segment
 BLOCKS = 12  # of each stream, on which bits are measured
 ROUNDS = 4  # of steps towards the bits that a level is to take
+GRADIENT_UNIT = 64.0  # so that f16 holds gradients
+RIDGE = 200.0  # pairs of tokens that would say: a channel tells nothing
+SHRINK = 0.75  # of what is found, as other texts bear it out
 WEIGHT_MIN = 1e-5  # of the mean weight: channels of less would be dropped whole
 
 
@@ -102,8 +106,9 @@ class Stream:
         self.layer, self.kv, self.turns = layer, kv, turns
         self.pieces: list[torch.Tensor] = []  # [heads, tokens, dim] f32, not rotated
         self.blocks: list[tuple[int, torch.Tensor]] = []  # as they are, and the first's position
-        self.drawn = torch.zeros(())  # [heads, dim, dim] f64: Fisher's matrix of this piece
-        self.weight = torch.zeros(())  # the same: of all pieces, each by the root of its size
+        self.gradients: list[list[torch.Tensor]] = []  # by piece, draw: [heads, tokens, dim] f16
+        self.drawn: list[torch.Tensor] = []  # of this piece
+        self.fineness: torch.Tensor | None = None  # [heads, dim]: weights of tokens
         self.relative = 1.0  # step over the common one
 
     def take(self, rows: torch.Tensor, first: int) -> None:
@@ -114,12 +119,58 @@ class Stream:
 
     def weigh(self, gradient: torch.Tensor, first: int) -> None:
         g = self.turns.undo(gradient.cpu().float(), first)
-        self.drawn = self.drawn + (g.mT @ g).double()
+        self.drawn.append((g * GRADIENT_UNIT).half())
 
     def end_piece(self) -> None:
-        size = float(self.drawn.diagonal(dim1=1, dim2=2).mean())
-        self.weight = self.weight + self.drawn / math.sqrt(max(size, 1e-30))
-        self.drawn = torch.zeros(())
+        self.gradients.append(self.drawn)
+        self.drawn = []
+
+    def weight(self, steps: list[torch.Tensor]) -> torch.Tensor:
+        """[heads, dim, dim] f64: Fisher's matrix of all pieces, each by the root of its size, with
+        tokens' errors as large as these squares of steps make them."""
+        total = torch.zeros(())
+        for drawn, square in zip(self.gradients, steps):
+            matrix = torch.zeros(())
+            for gradient in drawn:
+                g = gradient.float()
+                matrix = matrix + (g.mT @ (g * square[:, None])).double()
+            size = float(matrix.diagonal(dim1=1, dim2=2).mean())
+            total = total + matrix / math.sqrt(max(size, 1e-30))
+        return total
+
+    def harms(self, drawn: list[torch.Tensor]) -> torch.Tensor:
+        """[pairs of tokens] f64: log2 of what an error of one step does in each."""
+        inverse = self.pairs.mT.float()
+        index = torch.stack(self.turns.channels(self.mean.shape[1]), 1)
+        harm = torch.zeros(drawn[0].shape[1])
+        for gradient in drawn:
+            g = gradient.float()[..., index].unsqueeze(-2) @ inverse[:, None]
+            harm = harm + g.square().sum((0, 2, 3, 4))
+        count = len(harm) // 2
+        return (harm[: 2 * count].view(count, 2).sum(1) + 1e-12).log2().double()
+
+    def tell_fineness(self) -> list[torch.Tensor]:
+        """Weights of channels that tell how much a pair of tokens counts, by their mean row, and
+        the squares of the steps that they make of each piece's tokens."""
+        every, wanted = [], []
+        for piece, drawn in zip(self.pieces, self.gradients):
+            harm = self.harms(drawn)
+            centred = (piece - self.mean.float()[:, None]).transpose(0, 1).flatten(1)
+            every.append(centred[: 2 * len(harm)].view(len(harm), 2, -1).mean(1).double())
+            wanted.append(harm - harm.mean())
+        x = torch.cat(every)
+        spread = x.square().mean(0).sqrt() + 1e-9
+        x = x / spread
+        ridge = RIDGE * torch.eye(x.shape[1], dtype=torch.float64)
+        found = torch.linalg.solve(x.T @ x + ridge, x.T @ torch.cat(wanted))
+        weights = SHRINK * found / spread
+        self.fineness = weights.float()
+        squares = []
+        for piece, rows in zip(self.pieces, every):
+            finer = (rows @ weights + 0.5).floor().clamp(-1, 2)
+            each = torch.exp2(-finer.float()).repeat_interleave(2)
+            squares.append(torch.cat([each, each.new_ones(piece.shape[1] - len(each))]))
+        return squares
 
     def learn(self, archive: bool) -> None:
         """The mean, the basis of each pair, and how coarse it may be."""
@@ -128,13 +179,17 @@ class Stream:
         self.mean = rows.mean(1)
         centred = rows - self.mean[:, None]
         covariance = centred.mT @ centred / rows.shape[1]
-        each = float(self.weight.diagonal(dim1=1, dim2=2).mean())
-        eye = torch.eye(rows.shape[2], dtype=torch.float64)
-        weight = self.weight / each if each > 0 else eye.expand_as(covariance)
-        one, two = self.turns.channels(rows.shape[2])
-        index = torch.stack([one, two], 1)
+        index = torch.stack(self.turns.channels(rows.shape[2]), 1)
         pick = (slice(None), index[:, :, None], index[:, None, :])
-        _, self.pairs = weighted_klt(covariance[pick], weight[pick])
+        eye = torch.eye(rows.shape[2], dtype=torch.float64)
+        steps = [torch.ones(piece.shape[1]) for piece in self.pieces]
+        for turn in range(2):  # with steps all alike; with those of tokens
+            weight = self.weight(steps)
+            each = float(weight.diagonal(dim1=1, dim2=2).mean())
+            weight = weight / each if each > 0 else eye.expand_as(covariance)
+            _, self.pairs = weighted_klt(covariance[pick], weight[pick])
+            if turn == 0 and each > 0:
+                steps = self.tell_fineness()
         self.klt = weighted_klt(covariance, weight) if archive else None
         self.relative = 1 / max(each, 1e-15)  # each is a root already
 
@@ -210,6 +265,8 @@ def profile_of(
             where = (place, stream.kv)
             profile.set_mean(*where, stream.mean.float())
             profile.set_pairs(*where, stream.pairs.float().reshape(shape.heads, -1, 4))
+            if stream.fineness is not None:
+                profile.set_weights(*where, stream.fineness.reshape(shape.heads, -1).contiguous())
             if stream.klt:
                 f, g = stream.klt
                 profile.set_klt(*where, f.float().contiguous(), g.float().contiguous())
@@ -247,7 +304,7 @@ def calibrate(
 ) -> Profile:  # fmt: skip
     """Measure a model on texts (or lists of tokens) of the kind that it will read.
 
-    Each text counts by pieces of 512 tokens and the 128 after them; 24 pieces are used, spread over
+    Each text counts by pieces of 512 tokens and the 128 after them; 32 pieces are used, spread over
     all.
 
     levels: those to be made; all but "archive", whose matrices make the profile large

@@ -127,7 +127,25 @@ def test_one_piece_does_not_outweigh_all_others() -> None:
     for size in (1.0, 1.0, 1.0, 30.0):
         stream.weigh(math.sqrt(size) * torch.eye(4)[None], 0)
         stream.end_piece()
-    assert float(stream.weight[0, 0, 0]) == pytest.approx(3 + math.sqrt(30))
+    weight = stream.weight([torch.ones(4)] * 4) / calibration.GRADIENT_UNIT
+    assert float(weight[0, 0, 0]) == pytest.approx(3 + math.sqrt(30), rel=1e-3)
+
+
+def test_tokens_tell_how_fine_they_are_to_be() -> None:
+    g = torch.Generator().manual_seed(3)
+    stream = calibration.Stream(0, 1, calibration.NO_TURNS)
+    for _ in range(3):
+        rows = torch.randn(2, 508, 16, generator=g)
+        rows[0, :, 3] = rows[0, ::2, 3].repeat_interleave(2)  # alike in both tokens of a pair
+        stream.take(rows, 4)
+        stream.weigh(torch.randn(2, 508, 16, generator=g) * torch.exp2(rows[0, :, 3:4] / 2), 4)
+        stream.end_piece()
+    stream.learn(False)
+    assert stream.fineness is not None
+    told = stream.fineness.reshape(2, 16)
+    assert 0.6 * calibration.SHRINK < float(told[0, 3]) < 1.1 * calibration.SHRINK
+    told[0, 3] = 0
+    assert float(told.abs().max()) < 0.1
 
 
 @torch.no_grad()
