@@ -5,7 +5,7 @@
 #define TURNS_BACK   240  /* an hour: what is left behind for longer is not looked for */
 #define LOSS_SAMPLES 256  /* the estimate remembers */
 #define ALL_SAMPLES  64   /* and the other; it begins with none lost, so that one loss is little */
-#define SILENT_MOST  8    /* requests unheard are not the links', whatever they lose */
+#define SILENT_MOST  16   /* requests unheard are not the links', whatever they lose */
 #define BY_LOSS      1e-6 /* so seldom all of them are lost */
 
 /* Where chunks have company, heads have it too: as many satellites may go with theirs, as far as
