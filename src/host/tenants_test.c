@@ -306,10 +306,11 @@ static void one_user_does_not_take_all_places(void **state) {
             sky_poll(NULL, 0, sky_now() + SKY_MS(1));
         assert_int_equal(status, SKY_OK);
     }
-    sky_status status;
-    assert_null(connect_to(&status));
-    assert_int_equal(status, SKY_E_BUSY);
     assert_true(as_user(OTHER, uses_its_own));
+    sky_status status;
+    sky_cache *cache = connect_to(&status); /* a silent one makes room */
+    assert_int_equal(status, SKY_OK);
+    sky_cache_close(cache);
     for (size_t i = 0; i < SKY_HOST_CLIENTS_MAX / 2 + 1; i++)
         sky_local_close(fds[i]);
     end_it();
