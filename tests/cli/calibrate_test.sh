@@ -55,7 +55,7 @@ holds "o['bytes'] < $(stat -c %s fuzz/corpus/skycal/pairs)"
 expect 1 "$skymem" calibrate --from "$work/short.skycal" -o "$work/short.skycal"
 says 'is what it is to be made of'
 expect 1 "$skymem" calibrate --from fuzz/corpus/skycal/reject-later-version -o "$work/none.skycal"
-says 'calibration of version 9; this program reads 1 to 3'
+says 'calibration of version 9; this program reads 1 to 4'
 [ ! -e "$work/none.skycal" ] || fail "an empty file was left behind"
 # those that come along: short, and nothing is left to shorten
 for own in share/calibration/*.skycal; do
