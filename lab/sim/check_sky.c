@@ -88,8 +88,8 @@ sky_status sky_check_sky_sample(sky_check_sky *c, const sky_world *w,
     sky_world_stats(w, &stat);
     look_at_bounds(c, w, &stat);
     bool sums = c->samples++ % SUMS_EVERY == 0 || waiver->settled;
-    sky_status status = sums ? sky_world_verify(w, c->repair_ns, &found)
-                             : sky_world_count(w, c->repair_ns, &found);
+    sky_status status = sums ? sky_world_verify(w, c->repair_ns, c->mend_ns, &found)
+                             : sky_world_count(w, c->repair_ns, c->mend_ns, &found);
     if (status != SKY_OK)
         return status;
     bool intact = waiver->crashed_chunks == 0 && stat.nodes.evictions == 0 && !waiver->chaos;

@@ -61,7 +61,7 @@ static void world_stats(const sky_reach *r, sky_reach_stat *out) {
 
 static void world_check(const sky_reach *r, sky_reach_check *out) {
     sky_world_check c = {0};
-    sky_world_verify(embedded_of(r)->world, 0, &c);
+    sky_world_verify(embedded_of(r)->world, 0, 0, &c);
     *out = (sky_reach_check){c.entries, c.bytes, c.corrupt, c.orphans};
 }
 

@@ -151,12 +151,16 @@ typedef struct {
     uint32_t copies_min;   /* of any chunk the index names; UINT32_MAX when it names none */
     int64_t thin_set_ms;   /* the oldest block with a chunk that lacks a copy, where lasers led
                               from one that has it to its place; INT64_MAX: none */
-    int64_t broken_set_ms; /* … with a stripe that lacks pieces, and not too many to be mended */
+    int64_t broken_set_ms; /* … with a stripe that lacks pieces, not too many to be mended, where
+                              lasers led to all of its places; INT64_MAX: none */
 } sky_world_check;
-/* `repair_ns`: in a true sky a copy counts as lacking where it could be made for so long until now.
+/* In a true sky a copy counts as lacking where it could be made for `repair_ns` until now, a piece
+ * of a stripe where it could be for `mend_ns`.
  * Errors: SKY_E_NOMEM */
-sky_status sky_world_verify(const sky_world *w, sky_time repair_ns, sky_world_check *out);
+sky_status sky_world_verify(const sky_world *w, sky_time repair_ns, sky_time mend_ns,
+                            sky_world_check *out);
 /* The same without the checksums: bytes in memory do not change by themselves. */
-sky_status sky_world_count(const sky_world *w, sky_time repair_ns, sky_world_check *out);
+sky_status sky_world_count(const sky_world *w, sky_time repair_ns, sky_time mend_ns,
+                           sky_world_check *out);
 
 #endif

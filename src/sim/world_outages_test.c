@@ -136,7 +136,7 @@ static void nothing_is_lost_by_lasers_that_are_down(void **state) {
         sky_world_run(f.world, FROM + SKY_SECONDS(20));
         assert_null(sky_world_node(f.world, at));
         sky_world_check found;
-        assert_int_equal(sky_world_verify(f.world, 0, &found), SKY_OK);
+        assert_int_equal(sky_world_verify(f.world, 0, 0, &found), SKY_OK);
         assert_true(found.corrupt == 0 && found.copies_min >= 1);
         sky_world_run(f.world, TO + SKY_SECONDS(20));
         assert_non_null(sky_world_node(f.world, at));

@@ -66,7 +66,7 @@ static void blocks_come_back_over_datagrams(void **state) {
                              stat.transport.given_up,
                          0);
         sky_world_check c;
-        assert_int_equal(sky_world_verify(f.world, 0, &c), SKY_OK);
+        assert_int_equal(sky_world_verify(f.world, 0, 0, &c), SKY_OK);
         assert_int_equal(c.corrupt, 0);
         sky_fixture_world_close(&f);
     }

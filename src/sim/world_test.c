@@ -36,7 +36,7 @@ static sky_world_stat stats(const sky_fixture_world *f) {
 /* Every chunk of every block is somewhere in orbit, and right wherever it is. */
 static void assert_all_copies(const sky_fixture_world *f) {
     sky_world_check c;
-    sky_world_verify(f->world, 0, &c);
+    sky_world_verify(f->world, 0, 0, &c);
     assert_int_equal(c.corrupt, 0);
     assert_true(c.copies_min >= 1);
 }
@@ -280,7 +280,7 @@ static void memory_pressure_makes_old_blocks_misses(void **state) {
         assert_int_equal(f.wrong_bytes, 0);
         sky_world_check c;
         sky_world_run(f.world, sky_world_now(f.world) + SKY_SECONDS(5));
-        sky_world_verify(f.world, 0, &c);
+        sky_world_verify(f.world, 0, 0, &c);
         assert_int_equal(c.orphans, 0); /* what left the index left the sky */
         assert_int_equal(put(&f, 99, bytes * 11).status, SKY_E_FULL);
         assert_hit(&f, 0, bytes);

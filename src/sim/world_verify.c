@@ -10,7 +10,8 @@ typedef struct {
     const sky_world *world;
     const sky_frame *frame;
     uint64_t turns;
-    uint64_t repair_since; /* turns, at the begin of the time that copies are made again in */
+    uint64_t repair_since; /* turns, at the begin of the time that copies are made again in, … */
+    uint64_t mend_since;   /* … and pieces of stripes */
     const sky_session *session;
     const sky_index *index;
     uint64_t *begins; /* [blocks of the index + 1] */
@@ -54,39 +55,41 @@ static void count_chunk(void *context, const sky_node_chunk *chunk) {
         *copies |= WRONG_BIT;
 }
 
-/* How many of a chunk's copies have a place that lasers lead to from the satellite overhead. In an
- * ideal sky all have. */
-static uint32_t copies_joined(const survey *s, uint32_t block, uint32_t number) {
-    sky_satellite access = sky_frame_access(s->frame, s->turns);
-    uint32_t joined = 0;
-    for (uint32_t copy = 0; copy < sky_session_copies(s->session); copy++) {
-        sky_satellite home = sky_session_home(s->session, block, number, copy);
-        joined += sky_frame_joined(s->frame, access, home, s->turns);
+/* Do lasers lead in that turn from the satellite overhead to the place of one of its copies? */
+static bool is_in_reach(const survey *s, uint32_t block, uint32_t number, uint64_t turn) {
+    sky_satellite access = sky_frame_access(s->frame, turn);
+    bool joined = false;
+    for (uint32_t copy = 0; copy < sky_session_copies(s->session) && !joined; copy++) {
+        sky_satellite home = sky_session_home_at(s->session, block, number, copy, turn);
+        joined = sky_frame_joined(s->frame, access, home, turn);
     }
     return joined;
 }
 
-/* Of the stripe that begins with this chunk, from 0, how many are nowhere. *joined: … some of which
- * have a place that lasers lead to. */
-static uint32_t count_lacking(const survey *s, uint32_t block, uint64_t first, bool *joined) {
-    uint64_t end = first + s->servers, last = s->begins[block + 1] - s->begins[block];
-    uint32_t count = 0;
-    for (uint64_t i = first; i < end && i < last; i++) {
-        if ((s->copies[s->begins[block] + i] & COPIES_MAX) > 0)
-            continue;
-        *joined |= copies_joined(s, block, (uint32_t)i + 1) > 0;
-        count++;
+/* Chunks from `first` to before `end`, from 0, are one stripe: could the ground reach it all the
+ * time that making pieces again may take? In an ideal sky it can. */
+static bool stripe_in_reach(const survey *s, uint32_t block, uint64_t first, uint64_t end) {
+    bool reached = true;
+    if (sky_frame_whole(s->frame))
+        return true;
+    for (uint64_t turn = s->mend_since; turn <= s->turns && reached; turn++) {
+        for (uint64_t i = first; i < end && reached; i++)
+            reached = is_in_reach(s, block, (uint32_t)i + 1, turn);
     }
-    return count;
+    return reached;
 }
 
 static bool is_broken(const survey *s, uint32_t block) {
     uint64_t chunks = s->begins[block + 1] - s->begins[block];
     bool broken = false;
     for (uint64_t i = 0; i < chunks && s->parity > 0; i += s->servers) {
-        if (count_lacking(s, block, i, &broken) >
-            s->parity) /* lost, and found out when it is read */
+        uint64_t end = i + s->servers < chunks ? i + s->servers : chunks;
+        uint32_t lacking = 0;
+        for (uint64_t k = i; k < end; k++)
+            lacking += (s->copies[s->begins[block] + k] & COPIES_MAX) == 0;
+        if (lacking > s->parity) /* lost, and found out when it is read */
             return false;
+        broken = broken || (lacking > 0 && stripe_in_reach(s, block, i, end));
     }
     return broken;
 }
@@ -182,7 +185,7 @@ static bool lay_out(survey *s) {
     return s->copies;
 }
 
-static sky_status look_over(const sky_world *w, bool sums, sky_time repair_ns,
+static sky_status look_over(const sky_world *w, bool sums, sky_time repair_ns, sky_time mend_ns,
                             sky_world_check *out) {
     *out = (sky_world_check){
         .copies_min = UINT32_MAX, .thin_set_ms = INT64_MAX, .broken_set_ms = INT64_MAX};
@@ -191,6 +194,7 @@ static sky_status look_over(const sky_world *w, bool sums, sky_time repair_ns,
                 .frame = &w->frame,
                 .turns = sky_turns(&w->frame.turning, w->now),
                 .repair_since = sky_turns(&w->frame.turning, w->now - repair_ns),
+                .mend_since = sky_turns(&w->frame.turning, w->now - mend_ns),
                 .session = session,
                 .index = sky_session_index(session),
                 .sums = sums,
@@ -208,10 +212,12 @@ static sky_status look_over(const sky_world *w, bool sums, sky_time repair_ns,
     return ok ? SKY_OK : SKY_E_NOMEM;
 }
 
-sky_status sky_world_verify(const sky_world *w, sky_time repair_ns, sky_world_check *out) {
-    return look_over(w, true, repair_ns, out);
+sky_status sky_world_verify(const sky_world *w, sky_time repair_ns, sky_time mend_ns,
+                            sky_world_check *out) {
+    return look_over(w, true, repair_ns, mend_ns, out);
 }
 
-sky_status sky_world_count(const sky_world *w, sky_time repair_ns, sky_world_check *out) {
-    return look_over(w, false, repair_ns, out);
+sky_status sky_world_count(const sky_world *w, sky_time repair_ns, sky_time mend_ns,
+                           sky_world_check *out) {
+    return look_over(w, false, repair_ns, mend_ns, out);
 }
