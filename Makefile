@@ -87,6 +87,7 @@ bench: ## measure everything; tables go to bench/results/
 	@tools/build $(BUILD)
 	@bench/codec_peers.py $(BUILD) || echo 'bench/codec_peers.py needs PyPI and the weights'
 	@tools/bench $(BUILD)
+	@bench/mooncake.py $(BUILD) || echo 'bench/mooncake.py needs PyPI'
 	@bench/slot_file.py $(BUILD) || echo 'bench/slot_file.py needs llama.cpp and the weights: make demo fetches both'
 
 fuzz: ## let libFuzzer loose on every parser, FUZZ_SECONDS=20 each
