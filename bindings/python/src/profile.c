@@ -175,61 +175,39 @@ static PyObject *said(sky_status status, const char *what) {
     return status == SKY_OK ? Py_NewRef(Py_None) : raise_status(status, "%s", what);
 }
 
-static PyObject *set_mean(PyObject *self, PyObject *args) {
+typedef sky_status set_floats(sky_profile *profile, uint32_t layer, sky_kv kv, const float *values);
+
+/* A setter of one array that has `each` values for each channel of a head. */
+static PyObject *set_array(PyObject *self, PyObject *args, const char *name, const char *what,
+                           size_t each, set_floats *set) {
     profile_object *p = (profile_object *)self;
     unsigned int layer;
     int kv;
     size_t heads, dim;
     PyObject *object;
-    view mean;
+    view values;
     if (!PyArg_ParseTuple(args, "O&iO", read_u32, &layer, &kv, &object) ||
         stream_size(p, layer, kv, &heads, &dim) < 0 ||
-        floats_of(object, heads * dim, "mean", &mean) < 0)
+        floats_of(object, heads * dim * each, what, &values) < 0)
         return NULL;
     bool is_free = profile_free(p);
     sky_status status = SKY_OK;
     if (is_free)
-        status = sky_profile_set_mean(p->handle, layer, (sky_kv)kv, (float *)mean.data);
-    view_release(&mean);
-    return is_free ? said(status, "set_mean") : NULL;
+        status = set(p->handle, layer, (sky_kv)kv, (float *)values.data);
+    view_release(&values);
+    return is_free ? said(status, name) : NULL;
+}
+
+static PyObject *set_mean(PyObject *self, PyObject *args) {
+    return set_array(self, args, "set_mean", "mean", 1, sky_profile_set_mean);
 }
 
 static PyObject *set_weights(PyObject *self, PyObject *args) {
-    profile_object *p = (profile_object *)self;
-    unsigned int layer;
-    int kv;
-    size_t heads, dim;
-    PyObject *object;
-    view weights;
-    if (!PyArg_ParseTuple(args, "O&iO", read_u32, &layer, &kv, &object) ||
-        stream_size(p, layer, kv, &heads, &dim) < 0 ||
-        floats_of(object, heads * dim, "weights", &weights) < 0)
-        return NULL;
-    bool is_free = profile_free(p);
-    sky_status status = SKY_OK;
-    if (is_free)
-        status = sky_profile_set_weights(p->handle, layer, (sky_kv)kv, (float *)weights.data);
-    view_release(&weights);
-    return is_free ? said(status, "set_weights") : NULL;
+    return set_array(self, args, "set_weights", "weights", 1, sky_profile_set_weights);
 }
 
 static PyObject *set_pairs(PyObject *self, PyObject *args) {
-    profile_object *p = (profile_object *)self;
-    unsigned int layer;
-    int kv;
-    size_t heads, dim;
-    PyObject *object;
-    view g;
-    if (!PyArg_ParseTuple(args, "O&iO", read_u32, &layer, &kv, &object) ||
-        stream_size(p, layer, kv, &heads, &dim) < 0 ||
-        floats_of(object, heads * (dim / 2) * 4, "pairs", &g) < 0)
-        return NULL;
-    bool is_free = profile_free(p);
-    sky_status status = SKY_OK;
-    if (is_free)
-        status = sky_profile_set_pairs(p->handle, layer, (sky_kv)kv, (float *)g.data);
-    view_release(&g);
-    return is_free ? said(status, "set_pairs") : NULL;
+    return set_array(self, args, "set_pairs", "pairs", 2, sky_profile_set_pairs);
 }
 
 static PyObject *set_klt(PyObject *self, PyObject *args) {
