@@ -87,6 +87,15 @@ bool bench_hear(bench *b, sky_time now, sky_message *m) {
     return true;
 }
 
+sky_message bench_taken(bench *b, sky_time now) {
+    sky_message out;
+    do
+        assert_true(bench_hear(b, now, &out));
+    while (out.type != SKY_WIRE_MIGRATE);
+    return (sky_message){
+        .type = SKY_WIRE_MIGRATE_ACK, .request = out.request, .id = out.id, .outcome = SKY_STORED};
+}
+
 void bench_run(bench *b, sky_time until) {
     sky_message m;
     for (sky_time at; (at = sky_node_wake(&b->node)) <= until;) {

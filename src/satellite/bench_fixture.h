@@ -31,6 +31,8 @@ void bench_tell(bench *b, sky_time now, const sky_message *m);
 void bench_ask(bench *b, sky_time now, sky_wire_type type, uint32_t block);
 /* What it says now; false: nothing. */
 bool bench_hear(bench *b, sky_time now, sky_message *m);
+/* The acknowledgement of the MIGRATE that it sends next, to b->to. */
+sky_message bench_taken(bench *b, sky_time now);
 /* Let it do all it has to do up to `until`; what it says on the way is dropped. */
 void bench_run(bench *b, sky_time until);
 void bench_silent(bench *b, sky_time now);

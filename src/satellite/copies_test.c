@@ -81,16 +81,6 @@ static void a_sender_of_copies_uses_up_its_own_share_alone(void **state) {
     bench_close(&b);
 }
 
-/* The answer to the MIGRATE that it sends next. */
-static sky_message stored_answer(bench *b, sky_time now) {
-    sky_message out;
-    do
-        assert_true(bench_hear(b, now, &out));
-    while (out.type != SKY_WIRE_MIGRATE);
-    return (sky_message){
-        .type = SKY_WIRE_MIGRATE_ACK, .request = out.request, .id = out.id, .outcome = SKY_STORED};
-}
-
 /* A move lets two copies change places: each satellite gives the other its copy, and keeps the
  * chunk as the other's. Neither sends what it gave once more, or both would without end. */
 static void copies_change_places(void **state) {
@@ -109,10 +99,10 @@ static void copies_change_places(void **state) {
         bench_run(&b, SKY_MS(100));
         bench_tell(&b, SKY_MS(101), &m);
         if (sent_first)
-            ack = stored_answer(&b, SKY_MS(101));
+            ack = bench_taken(&b, SKY_MS(101));
         bench_tell_from(&b, SKY_MS(102), &given, there);
         if (!sent_first)
-            ack = stored_answer(&b, SKY_MS(102));
+            ack = bench_taken(&b, SKY_MS(102));
         else
             assert_true(bench_hear(&b, SKY_MS(102), &out) && out.type == SKY_WIRE_MIGRATE_ACK);
         bench_silent(&b, SKY_MS(102));

@@ -336,9 +336,7 @@ static void take_migrate_ack(sky_node *n, const sky_datagram *in, const sky_mess
 }
 
 static bool has_place(const slot *s, const sky_chunk_facts *facts) {
-    return s->facts.set_ms == facts->set_ms && s->facts.moves == facts->moves &&
-           sky_satellite_equal(s->facts.centre, facts->centre) &&
-           sky_satellite_equal(s->facts.first, facts->first);
+    return sky__same_move(&s->facts, facts) && sky_satellite_equal(s->facts.first, facts->first);
 }
 
 /* A chunk that is on its way stays so: whoever takes it is told when he says so. Taken back from

@@ -48,7 +48,7 @@ void sky__node_set_out(sky_node *n, slot *s) {
 
 bool sky__takes_other_copy(slot *s, const sky_chunk_facts *facts) {
     bool leaves = s->move == SKY__WAITING || s->move == SKY__SENT;
-    bool other = s->facts.set_ms == facts->set_ms && s->facts.moves == facts->moves &&
+    bool other = sky__same_move(&s->facts, facts) &&
                  !sky_satellite_equal(s->facts.first, facts->first);
     if (!leaves || !other)
         return false;

@@ -90,6 +90,12 @@ static inline bool sky__credit_take(sky_time *credit, sky_time now, sky_time uni
     return true;
 }
 
+/* Are both of the same move of their block, and so copies of each other, or the same? */
+static inline bool sky__same_move(const sky_chunk_facts *a, const sky_chunk_facts *b) {
+    return a->set_ms == b->set_ms && a->moves == b->moves &&
+           sky_satellite_equal(a->centre, b->centre);
+}
+
 /* node_table.c */
 struct sky_node_slot *sky__node_find(const sky_node *n, const sky_chunk_id *id);
 /* The newest head of a key but for version `but`. */

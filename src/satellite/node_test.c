@@ -477,16 +477,6 @@ static void what_cannot_be_answered_is_not_taken(void **state) {
     bench_close(&b);
 }
 
-/* The acknowledgement of the MIGRATE it sends next, to b->to. */
-static sky_message taken(bench *b, sky_time now) {
-    sky_message out;
-    do
-        assert_true(bench_hear(b, now, &out));
-    while (out.type != SKY_WIRE_MIGRATE);
-    return (sky_message){
-        .type = SKY_WIRE_MIGRATE_ACK, .request = out.request, .id = out.id, .outcome = SKY_STORED};
-}
-
 #define SENT   (2 * BENCH_TURN_NS - SKY_MS(10))
 #define TURNED (2 * BENCH_TURN_NS + SKY_MS(1))
 
@@ -495,7 +485,7 @@ static sky_message on_its_way(bench *b) {
     bench_open(b, 4);
     sky_message in = bench_set(SKY_WIRE_SET, 1, here);
     bench_tell(b, BENCH_TURN_NS + 1, &in);
-    return taken(b, SENT);
+    return bench_taken(b, SENT);
 }
 
 /* A sends to B, and before the answer is here B, for reasons of its own, gives the chunk back and
@@ -584,7 +574,7 @@ static void what_is_set_again_is_not_dropped(void **state) {
         in.stride = in.last = 1;
         bench_tell(&b, TURNED, &in);
         if (!moved)
-            ack = taken(&b, TURNED + BENCH_SERVE_NS);
+            ack = bench_taken(&b, TURNED + BENCH_SERVE_NS);
         bench_tell_from(&b, TURNED + BENCH_SERVE_NS, &ack, b.to);
         if (moved) { /* where it should be is where it was sent: that is all */
             assert_true(bench_hear(&b, TURNED + BENCH_SERVE_NS, &in));
@@ -638,7 +628,7 @@ static void a_move_follows_the_chunk(void **state) {
         assert_int_equal(out.facts.set_ms, m.facts.set_ms);
         bench_tell_from(&b, late, &ack, there); /* an old word */
         assert_int_equal(sky_node_chunks(&b.node), 1);
-        ack = taken(&b, late);
+        ack = bench_taken(&b, late);
         assert_true(sky_satellite_equal(b.to, m.facts.first));
         bench_tell_from(&b, late, &ack, b.to);
         assert_int_equal(sky_node_chunks(&b.node), 0);
@@ -657,7 +647,7 @@ static void a_move_is_passed_on_without_an_answer(void **state) {
     assert_true(bench_hear(&b, 0, &out));
     sky_message m = move();
     bench_tell_from(&b, BENCH_TURN_NS / 2, &m, centre);
-    sky_message ack = taken(&b, BENCH_TURN_NS / 2);
+    sky_message ack = bench_taken(&b, BENCH_TURN_NS / 2);
     assert_true(sky_satellite_equal(b.to, m.facts.first));
     bench_tell_from(&b, BENCH_TURN_NS / 2, &ack, b.to);
     assert_int_equal(sky_node_chunks(&b.node), 0);
