@@ -8,8 +8,6 @@ host's shared memory, which Mooncake does not have. Installs Mooncake from PyPI 
 BUILD/python/mooncake. Writes bench/results/mooncake.md.
 """
 
-import importlib.machinery
-import importlib.util
 import json
 import os
 import signal
@@ -18,7 +16,8 @@ import subprocess
 import sys
 import tempfile
 
-HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from python_calls import HOME, bench_tool
+
 MOONCAKE = "mooncake-transfer-engine-non-cuda==0.3.13.post1"
 
 SERVER = r"""
@@ -101,14 +100,6 @@ print(json.dumps({what: [*middle(gets[what]), middle(puts[what])[0], middle(look
                   for what in sides}), flush=True)
 os._exit(0)  # Mooncake's threads may crash while the process ends
 """
-
-
-def bench_tool():
-    """tools/bench, for the head of a result."""
-    loader = importlib.machinery.SourceFileLoader("bench", os.path.join(HOME, "tools", "bench"))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("bench", loader))
-    loader.exec_module(module)
-    return module
 
 
 def free_port():
