@@ -56,6 +56,19 @@ static void chunks_are_found_while_the_sky_moves(void **state) {
     assert_true(a.trace_hash == b.trace_hash);
 }
 
+/* Of ten satellites a plane at 400 km the lasers along a plane hold near the poles only. Datagrams
+ * go from satellite to satellite round those that are down, so that what belongs elsewhere gets
+ * there: chunks stayed behind without an end when they went by steps of the grid. */
+static void datagrams_go_round_lasers_that_are_down(void **state) {
+    (void)state;
+    static const char text[] =
+        "constellation: {planes: 21, slots: 10, altitude_km: 400, phasing: 6}\nsky: physical\n"
+        "observer: {lat_deg: 47, min_elevation_deg: 1}\n"
+        "placement: {servers: 19, parity: 1}\nlookup: sequential\nlinks: {datagrams: true}\n"
+        "workload: {gets: 2880, value: 1, every_ms: 625}\nuntil: 1700s\n";
+    assert_true(run_text(text).hits > 1000);
+}
+
 /* The same on every machine: nothing in it is libm's. */
 static void the_trace_is_the_same_everywhere(void **state) {
     (void)state;
@@ -182,6 +195,7 @@ static int remove_folder(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chunks_are_found_while_the_sky_moves),
+        cmocka_unit_test(datagrams_go_round_lasers_that_are_down),
         cmocka_unit_test(the_trace_is_the_same_everywhere),
         cmocka_unit_test(nothing_in_sight_answers_nothing),
         cmocka_unit_test(elements_make_a_sky),

@@ -7,14 +7,17 @@
 #include "orbit/fleet.h"
 #include "orbit/ground.h"
 
-#define ROWS        64   /* of ways that are kept */
-#define ROUNDING_NS 1000 /* of orbits and hops */
+#define ROWS_MIN    64 /* of ways that are kept */
+#define ROWS_MAX    1024
+#define ROOM        (1u << 17) /* satellites in all rows, but for the fewest: 1.5 MiB */
+#define ROUNDING_NS 1000       /* of orbits and hops */
 
 /* Ways from one satellite to each. */
 typedef struct {
     uint64_t turns;
     uint32_t from;
-    double *km; /* [satellites]; NULL: nothing yet */
+    double *km;       /* [satellites]; NULL: nothing yet */
+    uint32_t *before; /* [satellites]: the one before it on the way */
 } way_row;
 
 typedef struct {
@@ -26,13 +29,13 @@ struct sky__ways {
     uint64_t lasers_at; /* turns + 1; 0: never */
     sky_laser *lasers;
     size_t laser_count;
-    uint32_t *before;    /* [satellites] */
     seen *looks;         /* [satellites] */
     uint64_t highest_at; /* turns + 1; 0: never */
     uint32_t highest;
     uint64_t observed_at; /* turns + 1; 0: never */
     sky_observer observer;
-    way_row rows[ROWS];
+    way_row *rows; /* [row_count] */
+    uint32_t row_count;
 };
 
 static sky_time round_time(double ns) {
@@ -158,9 +161,11 @@ static sky_status make_ways(sky_true_sky *t) {
     if (!t->ways)
         return SKY_E_NOMEM;
     t->ways->lasers = calloc(2 * (size_t)count, sizeof *t->ways->lasers);
-    t->ways->before = calloc(count, sizeof *t->ways->before);
     t->ways->looks = calloc(count, sizeof *t->ways->looks);
-    return t->ways->lasers && t->ways->before && t->ways->looks ? SKY_OK : SKY_E_NOMEM;
+    uint32_t rows = ROOM / count;
+    t->ways->row_count = rows < ROWS_MIN ? ROWS_MIN : rows > ROWS_MAX ? ROWS_MAX : rows;
+    t->ways->rows = calloc(t->ways->row_count, sizeof *t->ways->rows);
+    return t->ways->lasers && t->ways->looks && t->ways->rows ? SKY_OK : SKY_E_NOMEM;
 }
 
 sky_status sky__true_create(const sky_physical *given, sky_true_sky **out, sky_error *error) {
@@ -195,14 +200,20 @@ sky_status sky__true_create(const sky_physical *given, sky_true_sky **out, sky_e
     return SKY_OK;
 }
 
+static void row_forget(way_row *row) {
+    free(row->km);
+    free(row->before);
+    *row = (way_row){0};
+}
+
 void sky__true_destroy(sky_true_sky *t) {
     if (!t)
         return;
-    for (uint32_t i = 0; t->ways && i < ROWS; i++)
-        free(t->ways->rows[i].km);
     if (t->ways) {
+        for (uint32_t i = 0; t->ways->rows && i < t->ways->row_count; i++)
+            row_forget(&t->ways->rows[i]);
+        free(t->ways->rows);
         free(t->ways->lasers);
-        free(t->ways->before);
         free(t->ways->looks);
     }
     free(t->ways);
@@ -320,48 +331,71 @@ sky_time sky__true_link_ns_max(const sky_true_sky *t) {
 }
 
 static way_row *row_at(const sky_true_sky *t, uint32_t from, uint64_t turns) {
-    return &t->ways->rows[(from + 7 * turns) % ROWS];
+    return &t->ways->rows[(from + 7 * turns) % t->ways->row_count];
 }
 
-static const double *row_of(const sky_true_sky *t, uint32_t from, uint64_t turns) {
+static const way_row *row_of(const sky_true_sky *t, uint32_t from, uint64_t turns) {
     const way_row *row = row_at(t, from, turns);
-    return row->km && row->from == from && row->turns == turns ? row->km : NULL;
+    return row->km && row->from == from && row->turns == turns ? row : NULL;
+}
+
+static void find_lasers(const sky_true_sky *t, uint64_t turns) {
+    sky__ways *w = t->ways;
+    if (w->lasers_at == turns + 1)
+        return;
+    w->laser_count = sky_fleet_links(t->given.fleet, time_of(t, turns), SKY__GRAZING_KM, w->lasers);
+    take_down(t, turns);
+    w->lasers_at = turns + 1;
 }
 
 /* NULL: no memory for it. */
-static const double *compute_row(const sky_true_sky *t, uint32_t from, uint64_t turns) {
+static const way_row *compute_row(const sky_true_sky *t, uint32_t from, uint64_t turns) {
     sky__ways *w = t->ways;
     const sky_fleet *fleet = t->given.fleet;
+    uint32_t count = sky_fleet_count(fleet);
     way_row *row = row_at(t, from, turns);
-    double *km = row->km ? row->km : calloc(sky_fleet_count(fleet), sizeof *km);
-    if (w->lasers_at != turns + 1) {
-        w->laser_count = sky_fleet_links(fleet, time_of(t, turns), SKY__GRAZING_KM, w->lasers);
-        take_down(t, turns);
-        w->lasers_at = turns + 1;
+    find_lasers(t, turns);
+    if (!row->km) {
+        row->km = calloc(count, sizeof *row->km);
+        row->before = calloc(count, sizeof *row->before);
     }
-    if (!km || sky_fleet_routes(fleet, w->lasers, w->laser_count, from, km, w->before) != SKY_OK) {
-        free(km);
-        row->km = NULL;
+    if (!row->km || !row->before ||
+        sky_fleet_routes(fleet, w->lasers, w->laser_count, from, row->km, row->before) != SKY_OK) {
+        row_forget(row);
         return NULL;
     }
-    *row = (way_row){turns, from, km};
-    return km;
+    row->turns = turns;
+    row->from = from;
+    return row;
 }
 
 /* INFINITY: there is none, or none that is taken. Without memory to know, as if all lasers held. */
 static double way_ns(const sky_true_sky *t, sky_satellite a, sky_satellite b, uint64_t turns) {
     uint32_t from = sky__fleet_number(t->given.fleet, a), to = sky__fleet_number(t->given.fleet, b);
-    const double *km = row_of(t, to, turns);
+    const way_row *row = row_of(t, to, turns);
     uint32_t end = from;
-    if (!km) {
-        km = row_of(t, from, turns);
+    if (!row) {
+        row = row_of(t, from, turns);
         end = to;
     }
-    km = km ? km : compute_row(t, from, turns);
-    if (!km)
+    row = row ? row : compute_row(t, from, turns);
+    if (!row)
         return (double)straight_ns(t, a, b);
-    double ns = km[end] * t->ns_per_km;
+    double ns = row->km[end] * t->ns_per_km;
     return ns <= (double)sky__true_way_ns_max(t, a, b) ? ns : INFINITY;
+}
+
+/* Every satellite on a way asks the row of its end, so that all go by the same tree. */
+bool sky__true_hop(const sky_true_sky *t, sky_satellite a, sky_satellite b, uint64_t turns,
+                   sky_satellite *hop) {
+    uint32_t from = sky__fleet_number(t->given.fleet, a), to = sky__fleet_number(t->given.fleet, b);
+    const way_row *row = row_of(t, to, turns);
+    row = row ? row : compute_row(t, to, turns);
+    if (!row || isinf(row->km[from]))
+        return false;
+    uint32_t slots = sky_fleet_shell(t->given.fleet)->slots, next = row->before[from];
+    *hop = (sky_satellite){next / slots + 1, next % slots + 1};
+    return true;
 }
 
 bool sky__true_joined(const sky_true_sky *t, sky_satellite a, sky_satellite b, uint64_t turns) {

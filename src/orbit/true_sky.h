@@ -39,6 +39,9 @@ sky_time sky__true_ground_ns(const sky_true_sky *t, sky_satellite centre, sky_sa
 /* Of satellites that are not joined: as long as the longest way. */
 sky_time sky__true_link_ns(const sky_true_sky *t, sky_satellite a, sky_satellite b, uint64_t turns);
 bool sky__true_joined(const sky_true_sky *t, sky_satellite a, sky_satellite b, uint64_t turns);
+/* The next satellite on the shortest way from `a` to `b`; false: no laser leads there. */
+bool sky__true_hop(const sky_true_sky *t, sky_satellite a, sky_satellite b, uint64_t turns,
+                   sky_satellite *hop);
 /* No laser is ever down, by any cause that is known here: all satellites are always joined. */
 bool sky__true_whole(const sky_true_sky *t);
 /* No way takes longer: between two satellites at any time, and any two. */

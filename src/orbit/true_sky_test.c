@@ -256,6 +256,38 @@ static void ways_go_round_lasers_that_are_down(void **state) {
     sky_frame_deinit(&f);
 }
 
+/* From hop to hop, as satellites pass a datagram on, each of which knows the whole sky. */
+static sky_time walk(const sky_frame *f, sky_satellite a, sky_satellite b, uint64_t turn) {
+    sky_time ns = 0;
+    for (uint32_t hops = 0; !sky_satellite_equal(a, b); hops++) {
+        sky_satellite next = {0, 0};
+        assert_true(hops < sky_frame_hops_max(f));
+        assert_true(sky_frame_hop(f, a, b, turn, &next));
+        ns += sky_frame_link_ns(f, a, next, turn);
+        a = next;
+    }
+    return ns;
+}
+
+static void hops_are_the_shortest_way(void **state) {
+    (void)state;
+    sky_frame f;
+    sky_satellite hop;
+    make_small(&f, 5, 19);
+    for (uint64_t turn = 0; turn < 400; turn += 133) {
+        for (uint32_t i = 0; i < 95 * 95; i += 3) {
+            sky_satellite a = sky_frame_satellite(&f, i / 95), b = sky_frame_satellite(&f, i % 95);
+            sky_time apart = walk(&f, a, b, turn) - sky_frame_link_ns(&f, a, b, turn);
+            assert_in_range(apart + 40, 0, 80); /* each is rounded */
+        }
+    }
+    sky_frame_deinit(&f);
+    make_small(&f, 5, 7);
+    sky_satellite centre = sky_frame_centre(&f, 0), beside = {centre.plane, centre.slot % 7 + 1};
+    assert_false(sky_frame_hop(&f, centre, beside, 0, &hop));
+    sky_frame_deinit(&f);
+}
+
 /* Seven a plane are too few to see each other over the horizon: what is not overhead is cut off. */
 static void where_no_laser_holds_nothing_is_joined(void **state) {
     (void)state;
@@ -432,6 +464,7 @@ int main(void) {
         cmocka_unit_test(light_takes_what_the_orbits_say),
         cmocka_unit_test(aboard_nothing_moves),
         cmocka_unit_test(ways_go_round_lasers_that_are_down),
+        cmocka_unit_test(hops_are_the_shortest_way),
         cmocka_unit_test(where_no_laser_holds_nothing_is_joined),
         cmocka_unit_test(another_place_has_its_own_light),
         cmocka_unit_test(a_ground_moves),

@@ -56,14 +56,19 @@ static uint32_t plane_beside(uint32_t plane, int32_t by, uint32_t count) {
  *
  *   lane 1     . a──a──a──a .         The way to D first goes across to the lane, then along it,
  *   lane 0     O─o──o──o──o─D         then across to D. Where O is abreast of D it steps forward
- *   lane -1    . b──b──b──b .         or back a slot, unless all between them are lanes. */
+ *   lane -1    . b──b──b──b .         or back a slot, unless all between them are lanes.
+ *
+ * In a sky whose lasers are down at times lane 0 is the shortest way over those that hold. */
 static int32_t lane_of(uint8_t way) {
     static const int32_t lanes[SKY_PACKET_WAYS] = {0, 1, -1, 2, -2};
     return lanes[way];
 }
 
-static sky_satellite neighbour_towards(const sky_frame *f, sky_satellite from, sky_satellite to,
-                                       int32_t lane) {
+static sky_satellite neighbour_towards(const sky_frame *f, uint64_t turns, sky_satellite from,
+                                       sky_satellite to, int32_t lane) {
+    sky_satellite hop;
+    if (lane == 0 && sky_frame_hop(f, from, to, turns, &hop))
+        return hop;
     const sky_constellation *c = &f->constellation;
     int32_t planes = steps_between(from.plane, to.plane, c->planes);
     int32_t slots = steps_between(from.slot, to.slot, c->slots);
@@ -126,11 +131,11 @@ static sky_satellite hop_to(sky_transport *t, sky_time now, uint64_t turns,
                    ? destination
                    : gate_up(f, turns, destination, lane);
     if (!sky__is_ground(destination))
-        return neighbour_towards(f, self, destination, lane);
+        return neighbour_towards(f, turns, self, destination, lane);
     if (in_sight(f, self, turns) || heard_lately(t, now, destination))
         return destination;
     sky_satellite down = gate_down(f, turns, &lane);
-    return neighbour_towards(f, self, down, lane);
+    return neighbour_towards(f, turns, self, down, lane);
 }
 
 sky_satellite sky__next_hop(sky_transport *t, sky_time now, sky_satellite destination,

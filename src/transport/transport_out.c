@@ -308,9 +308,8 @@ typedef struct {
 
 static void sending_begin(sky_transport *t, sky_time now, sky_satellite to, uint8_t way,
                           uint8_t *data, filling *f) {
-    const sky_constellation *c = &t->config->frame->constellation;
-    uint32_t hops = c->planes / 2 + c->slots / 2 + SKY_TRANSPORT_HOPS_MORE;
-    assert(hops <= SKY_TRANSPORT_HOPS_MAX);
+    uint32_t hops = sky_frame_hops_max(t->config->frame) + SKY_TRANSPORT_HOPS_MORE;
+    hops = hops < SKY_TRANSPORT_HOPS_MAX ? hops : SKY_TRANSPORT_HOPS_MAX;
     *f = (filling){.head = {.ttl = (uint8_t)hops,
                             .to = sky__route_to(t, now, to, way)->hop,
                             .way = way,
