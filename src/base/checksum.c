@@ -11,7 +11,8 @@
 
 #define COPY_BYTES 4096u /* checksummed while still in the core's nearest cache */
 
-static_assert(sizeof(XXH3_state_t) <= sizeof(sky_checksum_state), "XXH3 state fits");
+static_assert(sizeof(XXH3_state_t) + SKY_HASH_ALIGN <= sizeof(sky_checksum_state),
+              "XXH3 state fits");
 
 /* The same sums at another speed: checksum_avx2.c where this processor has what it is compiled for,
  * else the library. 512-bit vectors were measured to be no faster. */
@@ -30,7 +31,7 @@ uint64_t sky_checksum(const void *data, size_t bytes, uint64_t seed) {
 }
 
 static XXH3_state_t *checksum_state(sky_checksum_state *s) {
-    return (XXH3_state_t *)(void *)s->opaque;
+    return sky__hash_state(s->opaque);
 }
 
 void sky_checksum_init(sky_checksum_state *s, uint64_t seed) {
@@ -63,5 +64,5 @@ void sky_checksum_copy(sky_checksum_state *s, void *to, const void *from, size_t
 }
 
 uint64_t sky_checksum_end(const sky_checksum_state *s) {
-    return XXH3_64bits_digest((const XXH3_state_t *)(const void *)s->opaque);
+    return XXH3_64bits_digest(sky__hash_state(s->opaque));
 }

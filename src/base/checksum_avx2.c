@@ -23,7 +23,7 @@ uint64_t sky__checksum_avx2(const void *data, size_t bytes, uint64_t seed) {
 }
 
 void sky__checksum_add_avx2(sky_checksum_state *s, const void *data, size_t bytes) {
-    XXH3_64bits_update((XXH3_state_t *)(void *)s->opaque, data, bytes);
+    XXH3_64bits_update(sky__hash_state(s->opaque), data, bytes);
 }
 
 typedef struct {
@@ -96,7 +96,7 @@ static void copy_small(XXH3_state_t *x, uint8_t *to, const uint8_t *from, size_t
 }
 
 void sky__checksum_copy_avx2(sky_checksum_state *s, void *data, const void *src, size_t bytes) {
-    XXH3_state_t *x = (XXH3_state_t *)(void *)s->opaque;
+    XXH3_state_t *x = sky__hash_state(s->opaque);
     uint8_t *to = data;
     const uint8_t *from = src;
     if (bytes <= SMALL_BYTES) {

@@ -47,6 +47,23 @@ static void checksums_are_those_of_xxhash(void **state) {
     }
 }
 
+/* A state lies anywhere: malloc knows of no vectors. */
+static void a_state_lies_anywhere(void **state) {
+    (void)state;
+    static uint8_t data[3000], memory[2 * SKY_HASH_ALIGN + sizeof(sky_checksum_state)];
+    uint64_t wanted = sky_checksum(data, sizeof data, 7);
+    for (size_t at = 0; at < SKY_HASH_ALIGN; at++) {
+        uint8_t *from = (uint8_t *)sky__hash_state(memory) + at;
+        sky_checksum_state *s = (void *)from;
+        memset(memory, 0xa5, sizeof memory);
+        sky_checksum_init(s, 7);
+        for (size_t i = 0; i < sizeof data; i += 100)
+            sky_checksum_add(s, data + i, 100);
+        assert_true(sky_checksum_end(s) == wanted);
+        assert_int_equal(from[sizeof *s], 0xa5);
+    }
+}
+
 /* A copy is whole, has the checksum of its bytes wherever it is cut, and writes nothing else. */
 static void copies_have_the_checksum_of_their_bytes(void **state) {
     (void)state;
@@ -77,6 +94,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(checksums_do_not_depend_on_the_cut),
         cmocka_unit_test(checksums_are_those_of_xxhash),
+        cmocka_unit_test(a_state_lies_anywhere),
         cmocka_unit_test(copies_have_the_checksum_of_their_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

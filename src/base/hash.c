@@ -6,10 +6,11 @@
 
 #include "base/bytes.h"
 
-static_assert(sizeof(crypto_generichash_state) <= sizeof(sky_blake2b), "BLAKE2b state fits");
+static_assert(sizeof(crypto_generichash_state) + SKY_HASH_ALIGN <= sizeof(sky_blake2b),
+              "BLAKE2b state fits");
 
 static crypto_generichash_state *blake2b_state(sky_blake2b *h) {
-    return (crypto_generichash_state *)(void *)h->opaque;
+    return sky__hash_state(h->opaque);
 }
 
 void sky_blake2b_init(sky_blake2b *h, const uint8_t key[32]) {

@@ -6,10 +6,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The states here may lie anywhere, also in what calloc gave, which knows of 16 bytes only: what
+ * needs 64 begins at the next such address within. So a state is used where it was begun, and never
+ * copied. */
+#define SKY_HASH_ALIGN 64u
+static inline void *sky__hash_state(const void *opaque) {
+    return (void *)(((uintptr_t)opaque + SKY_HASH_ALIGN - 1) & ~(uintptr_t)(SKY_HASH_ALIGN - 1));
+}
+
 /* BLAKE2b with a 32-byte digest, fed piece by piece. `key` is 32 bytes, or NULL for none.
- * The state is opaque and aligned by the compiler; it needs no release. */
+ * The state is opaque; it needs no release. */
 typedef struct {
-    _Alignas(64) uint8_t opaque[384];
+    uint8_t opaque[384 + SKY_HASH_ALIGN];
 } sky_blake2b;
 
 void sky_blake2b_init(sky_blake2b *h, const uint8_t key[32]);
@@ -26,9 +34,9 @@ uint64_t sky_siphash(const sky_hash_key *key, const void *data, size_t bytes);
 /* XXH3-64 with a seed: checksums of payloads, pages, chunks. */
 uint64_t sky_checksum(const void *data, size_t bytes, uint64_t seed);
 
-/* The same, fed piece by piece (576 bytes of state, no allocation). */
+/* The same, fed piece by piece (no allocation). */
 typedef struct {
-    _Alignas(64) uint8_t opaque[640];
+    uint8_t opaque[576 + SKY_HASH_ALIGN];
 } sky_checksum_state;
 
 void sky_checksum_init(sky_checksum_state *s, uint64_t seed);
