@@ -53,6 +53,7 @@ test: ## build, run every test and count (ARGS="-R disk" runs those whose name m
 
 check: ## all tests under ASan and UBSan, then under TSan, long runs, mutations, the static analyser (some hours)
 	@tools/setup dev
+	@tools/setup cross
 	@tools/get-model qwen2.5-coder-0.5b >/dev/null || true
 	@tools/check
 
