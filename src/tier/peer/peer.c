@@ -24,17 +24,17 @@ static sky__peer *peer_of(sky_tier *tier) {
 static bool make_jobs(sky__peer *p, sky_op op, const sky_item *items, size_t item_count,
                       const sky_call *call, sky__peer_job *jobs[SKY__PEER_LANES_MAX]) {
     for (size_t i = 0; i < item_count; i++) {
-        uint32_t route = sky__peer_route_take(p, op, &items[i]);
-        sky__peer_job **j = &jobs[p->routes[route].lane];
+        sky__peer_ride ride = sky__peer_route_take(p, op, &items[i]);
+        sky__peer_job **j = &jobs[p->routes[ride.route].lane];
         if (!*j) {
             *j = malloc(sizeof **j + item_count * sizeof *(*j)->parts);
             if (!*j) {
-                sky__peer_route_give(p, route);
+                sky__peer_route_give(p, &ride);
                 return false;
             }
             **j = (sky__peer_job){.op = op, .call = *call};
         }
-        (*j)->parts[(*j)->count++] = (sky__peer_part){(uint32_t)i, route};
+        (*j)->parts[(*j)->count++] = (sky__peer_part){(uint32_t)i, ride};
     }
     return true;
 }

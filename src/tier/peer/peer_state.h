@@ -30,9 +30,16 @@
 typedef struct sky__peer_lane sky__peer_lane;
 typedef struct sky__peer_request sky__peer_request;
 
+/* The route that an operation takes, and what it adds to the load of the lane. */
+typedef struct {
+    uint32_t route; /* index in `routes` */
+    uint64_t load;  /* bytes */
+} sky__peer_ride;
+
 /* An item of a batch, and the route that it took. */
 typedef struct {
-    uint32_t item, route;
+    uint32_t item;
+    sky__peer_ride ride;
 } sky__peer_part;
 
 /* What one batch has for one lane. */
@@ -111,7 +118,6 @@ typedef struct {
 typedef struct {
     uint32_t users; /* operations under way; 0: the next goes over the lane with the least to do */
     uint32_t lane;  /* its number among those of each host */
-    uint64_t load;  /* of the users */
 } sky__peer_route;
 
 /* For whom is waited how long. */
@@ -144,7 +150,7 @@ typedef struct sky__peer {
     bool asking; /* one question at a time */
     size_t job_count;
     sky__peer_route routes[SKY__PEER_ROUTES]; /* by a part of the key */
-    uint64_t loads[SKY__PEER_LANES_MAX];      /* of the routes over each lane */
+    uint64_t loads[SKY__PEER_LANES_MAX];      /* bytes, of operations under way over each lane */
     sky_tier_counts counts;
 } sky__peer;
 
@@ -186,10 +192,10 @@ sky_status sky__peer_lane_connect(sky__peer_lane *l, sky_time until);
 
 /* With the mutex held. */
 void sky__peer_queue(sky__peer_lane *l, sky__peer_job *j);
-/* The index of the route that an operation takes until it is given back, which is when the host has
- * answered, or will not. With the mutex held. */
-uint32_t sky__peer_route_take(sky__peer *p, sky_op op, const sky_item *item);
-void sky__peer_route_give(sky__peer *p, uint32_t route);
+/* An operation has its route until it is given back, which is when the host has answered, or will
+ * not. With the mutex held. */
+sky__peer_ride sky__peer_route_take(sky__peer *p, sky_op op, const sky_item *item);
+void sky__peer_route_give(sky__peer *p, const sky__peer_ride *ride);
 /* Free a job whose routes are its own. With the mutex held; NULL is fine. */
 void sky__peer_job_free(sky__peer *p, sky__peer_job *j);
 void sky__peer_note_round_trip(sky__peer_lane *l, sky_time took);

@@ -23,30 +23,27 @@ static uint32_t idlest_lane(const sky__peer *p) {
     return found;
 }
 
-uint32_t sky__peer_route_take(sky__peer *p, sky_op op, const sky_item *item) {
+sky__peer_ride sky__peer_route_take(sky__peer *p, sky_op op, const sky_item *item) {
     uint32_t n = sky_load_u32(item->key.bytes) % SKY__PEER_ROUTES; /* keys are hashes */
     sky__peer_route *r = &p->routes[n];
     uint64_t load = load_of(op, item);
     if (r->users++ == 0)
         r->lane = idlest_lane(p);
-    r->load += load;
     p->loads[r->lane] += load;
-    return n;
+    return (sky__peer_ride){n, load};
 }
 
-void sky__peer_route_give(sky__peer *p, uint32_t route) {
-    sky__peer_route *r = &p->routes[route];
-    if (--r->users > 0)
-        return;
-    p->loads[r->lane] -= r->load;
-    r->load = 0;
+void sky__peer_route_give(sky__peer *p, const sky__peer_ride *ride) {
+    sky__peer_route *r = &p->routes[ride->route];
+    r->users--;
+    p->loads[r->lane] -= ride->load;
 }
 
 /* ---- jobs ---- */
 
 void sky__peer_job_free(sky__peer *p, sky__peer_job *j) {
     for (uint32_t n = 0; j && n < j->count; n++)
-        sky__peer_route_give(p, j->parts[n].route);
+        sky__peer_route_give(p, &j->parts[n].ride);
     free(j);
 }
 

@@ -29,14 +29,14 @@
 typedef struct {
     sky_key key;
     bool named, over;
-    bool unasked;     /* a host that may have it was not reached, or failed */
-    bool sought;      /* hosts were asked whether they have it */
-    uint32_t route;   /* of all that is asked about it */
-    uint32_t has;     /* hosts to get it from, not tried yet */
-    uint32_t tried;   /* hosts that were to get or put it */
-    uint32_t targets; /* of this step */
-    sky_op step;      /* what they are asked */
-    int weight;       /* of the answer; 0: none yet */
+    bool unasked;        /* a host that may have it was not reached, or failed */
+    bool sought;         /* hosts were asked whether they have it */
+    sky__peer_ride ride; /* of all that is asked about it */
+    uint32_t has;        /* hosts to get it from, not tried yet */
+    uint32_t tried;      /* hosts that were to get or put it */
+    uint32_t targets;    /* of this step */
+    sky_op step;         /* what they are asked */
+    int weight;          /* of the answer; 0: none yet */
     sky_answer answer;
 } progress;
 
@@ -247,7 +247,7 @@ typedef struct {
 
 static bool is_for(const sky__peer *p, const progress *w, const sub_request *e) {
     return !w->over && w->targets >> e->lane->host->index & 1 && w->step == e->op &&
-           &e->lane->host->lanes[p->routes[w->route].lane] == e->lane;
+           &e->lane->host->lanes[p->routes[w->ride.route].lane] == e->lane;
 }
 
 /* Errors: SKY_E_NOMEM */
@@ -321,7 +321,7 @@ static void go_on(sky__peer_request *r) {
         return;
     fail_rest(r, status); /* if it is not SKY_OK, else nothing is left */
     for (uint32_t i = 0; i < r->count; i++)
-        sky__peer_route_give(p, r->items[i].route);
+        sky__peer_route_give(p, &r->items[i].ride);
     free(r);
 }
 
@@ -352,7 +352,7 @@ sky_status sky__peer_set_submit(sky__peer *p, sky_op op, sky_item *items, size_t
     for (size_t i = 0; i < item_count; i++) {
         progress *w = &r->items[i];
         w->key = items[i].key;
-        w->route = sky__peer_route_take(p, op, &items[i]);
+        w->ride = sky__peer_route_take(p, op, &items[i]);
         w->named = items[i].name != NULL;
         w->has = op == SKY_OP_GET ? hinted_hosts(p, &w->key) : 0;
         if (writes && hosts_writable(p) == 0)
