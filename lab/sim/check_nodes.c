@@ -177,7 +177,8 @@ static bool is_about(const debt *owed, const sky_message *m) {
 
 /* A chunk may be sent again, and pass through, but not without end. */
 static void judge_sent(sky_check_nodes *c, sky__owed *o, const sky_node *n) {
-    if (o->second != n->now / SKY_SECONDS(1)) {
+    bool new = n->stat.migrated < o->migrated; /* it was gone, and counts from 0 again */
+    if (new || o->second != n->now / SKY_SECONDS(1)) {
         o->second = n->now / SKY_SECONDS(1);
         o->migrated = n->stat.migrated;
         o->sent = 0;

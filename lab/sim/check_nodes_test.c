@@ -228,6 +228,16 @@ static void a_chunk_is_not_sent_without_end(void **state) {
     for (int i = 0; i < 2 * 64; i++)
         show(&s, SKY_TAP_SAID, &said);
     assert_true(all_well(&s.check));
+    s.b.node.stat.migrated = 2;
+    s.b.node.now += SKY_SECONDS(1);
+    show(&s, SKY_TAP_SAID, &said);
+    s.b.node.stat.migrated = 0; /* it crashed, and has one chunk again */
+    show(&s, SKY_TAP_SAID, &said);
+    assert_true(all_well(&s.check));
+    s.b.node.now += SKY_SECONDS(1);
+    for (int i = 0; i < 2 * 64; i++)
+        show(&s, SKY_TAP_SAID, &said);
+    assert_true(all_well(&s.check));
     show(&s, SKY_TAP_SAID, &said);
     assert_false(s.check.calm);
     end(&s);
