@@ -26,7 +26,9 @@ from mooncake.store import MooncakeDistributedStore
 store = MooncakeDistributedStore()
 failed = store.setup("127.0.0.1:" + sys.argv[1], "P2PHANDSHAKE", 1 << 30, 64 << 20, "tcp", "",
                      "127.0.0.1:" + sys.argv[2])
-print("failed" if failed else "ready", flush=True)
+if failed:
+    sys.exit(f"Mooncake's store does not start: {failed}")
+print("ready", flush=True)
 signal.pause()
 """
 

@@ -158,9 +158,10 @@ SKY_API sky_status sky_profile_set_pairs(sky_profile *profile, uint32_t layer, s
 SKY_API sky_status sky_profile_set_klt(sky_profile *profile, uint32_t layer, sky_kv kv,
                                        const float *f, const float *g);
 
-/* How fine a pair of tokens is coded: finer by √2^w, w the sum of weights times the pair's mean row
- * (keys before rope) without the channels' mean, rounded, from −1 to 2. Weights are kept as whole
- * numbers of one unit, 127 the largest. [none: all alike]
+/* How fine a pair of tokens is coded: its steps are 1 / √2^w of the usual ones. w is the sum over
+ * channels of weight × (mean of the pair's two rows − the channel's mean), rounded, and −1 to 2 at
+ * most; keys count before rope. Weights are kept as whole numbers of one unit, 127 the largest.
+ * [none: all pairs alike]
  * Shape:  weights [kv_heads, dim] */
 SKY_API sky_status sky_profile_set_weights(sky_profile *profile, uint32_t layer, sky_kv kv,
                                            const float *weights);
@@ -198,8 +199,8 @@ SKY_API uint32_t sky_profile_layer_count(const sky_profile *profile);
 /* Errors: SKY_E_PARAM */
 SKY_API sky_status sky_profile_layer_get(const sky_profile *profile, uint32_t layer,
                                          sky_profile_layer *out);
-/* How the keys of a layer are turned, which lives as long as the profile; NULL: they are not, or
- * there is no such layer. */
+/* How the keys of a layer are rotated. It lives as long as the profile. NULL: they are not rotated,
+ * or there is no such layer. */
 SKY_API const sky_rope *sky_profile_rope(const sky_profile *profile, uint32_t layer);
 /* The model's number of a layer, and the layer that has a number; SKY_LAYER_NONE: there is none. */
 SKY_API uint32_t sky_profile_model_layer(const sky_profile *profile, uint32_t layer);

@@ -379,7 +379,8 @@ static uint8_t wide_class(int32_t width, uint32_t shape) {
 }
 
 uint8_t sky__class_finer(uint8_t class, int32_t finer) {
-    uint32_t shape = (class + SHAPES - 1u) % SHAPES; /* 64 is a multiple of 3, and 1 */
+    /* Of both kinds, as SKY_BANK_NARROW is 1 more than a multiple of SHAPES. */
+    uint32_t shape = (class + SHAPES - 1u) % SHAPES;
     int32_t width;
     if (class == 0 || finer == 0)
         return class;

@@ -310,7 +310,6 @@ static void numbers_in_two_bytes_are_finite_and_of_a_later_version(void **state)
     sky_profile_destroy(p);
 }
 
-/* As every profile is that was read. */
 /* Weights are whole numbers of one unit, and make a file of version 4, rounded or not. */
 static void weights_of_tokens_are_kept(void **state) {
     (void)state;
@@ -348,6 +347,7 @@ static void weights_of_tokens_are_kept(void **state) {
     sky_profile_destroy(again);
 }
 
+/* As every profile is that was read. */
 static void what_is_sealed_stays_as_it_is(void **state) {
     (void)state;
     size_t bytes, again_bytes;

@@ -100,7 +100,7 @@ extern const uint8_t sky__trellis_next[16];
 /* What the scalar decoder makes of a slot: symbol, slot − start << 8, frequency << 16. */
 typedef uint32_t sky_slot;
 
-#define SKY_SLOT_TABLES SKY_BANK_EXACT /* as many as lossy tiles have; lossless ones need 32 */
+#define SKY_SLOT_TABLES SKY_BANK_EXACT /* all those of lossy tiles; lossless ones have 64 */
 
 /* Its tables, those in use. */
 typedef struct {

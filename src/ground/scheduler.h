@@ -187,8 +187,8 @@ void sky__scheduler_expire(sky__scheduler *q);
 bool sky__is_genuine(const sky__scheduler *q, const sky_message *m);
 /* It is not at the place that was asked: the next place, or the next copy, or it is lost. */
 void sky__operation_missed(sky__scheduler *q, uint32_t op);
-/* The answer's bytes are wrong, perhaps since the link: it is asked a few times before this copy is
- * lost. Duplicates of one damaged answer count once. */
+/* The answer's bytes are wrong. The link may have damaged them, so the satellite is asked a few
+ * times more before this copy counts as lost. Duplicates of one damaged answer count once. */
 void sky__operation_wrong(sky__scheduler *q, uint32_t op, const sky_message *m);
 /* Ask its other places in turn. False: all were asked. */
 bool sky__ask_elsewhere(sky__scheduler *q, uint32_t op);

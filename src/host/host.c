@@ -34,7 +34,7 @@ static sky__client *find_place(sky__host *h, const sky__tenant *t) {
     return i < SKY_HOST_CLIENTS_MAX ? &h->clients[i] : NULL;
 }
 
-/* The connection of a user that has said nothing for longest; NULL: all of its have. */
+/* Of a user's connections without a HELLO, the oldest; NULL: all have sent theirs. */
 static sky__client *longest_silent(const sky__host *h, const sky__tenant *t) {
     sky__client *longest = NULL;
     for (size_t i = 0; i < h->places; i++) {
@@ -46,8 +46,8 @@ static sky__client *longest_silent(const sky__host *h, const sky__tenant *t) {
     return longest;
 }
 
-/* A place for one more connection of a user. When none is left, one that says nothing makes room.
- * NULL: all have said who they are. */
+/* A place for one more connection of a user. When none is left, the oldest of the user's own that
+ * have not sent a HELLO is closed for it. NULL: there is no such connection. */
 static sky__client *free_place(sky__host *h, const sky__tenant *t) {
     sky__client *place = find_place(h, t), *silent = place ? NULL : longest_silent(h, t);
     if (!silent)

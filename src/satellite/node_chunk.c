@@ -70,7 +70,7 @@ void sky__node_leave(sky_node *n, slot *s) {
 
 void sky__give_place(slot *s, const sky_chunk_facts *facts) {
     s->tries = 0;
-    s->also_plane = 0; /* where that copy was to be */
+    s->also_plane = 0; /* that copy's place was of the move before */
     s->facts.set_ms = facts->set_ms;
     s->facts.centre = facts->centre;
     s->facts.first = facts->first;

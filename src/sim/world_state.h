@@ -194,7 +194,7 @@ sky_time sky__when(const sky_world *w, const sky__site *s, sky_time at);
 /* ---- world_byzantine.c ---- */
 /* Chooses those of the scenario, by chance. */
 void sky__byzantine_choose(sky_world *w);
-/* What a liar makes of what its node says; false: nothing. */
+/* Change what a Byzantine satellite's node sends, as the scenario says; false: it is not sent. */
 bool sky__byzantine_alter(sky_world *w, const sky__site *s, sky_datagram *d);
 
 /* ---- world_weather.c ---- */
