@@ -177,9 +177,9 @@ static PyObject *said(sky_status status, const char *what) {
 
 typedef sky_status set_floats(sky_profile *profile, uint32_t layer, sky_kv kv, const float *values);
 
-/* A setter of one array that has `each` values for each channel of a head. */
+/* A setter of one array, which has a value for each channel of a head, or four for each pair. */
 static PyObject *set_array(PyObject *self, PyObject *args, const char *name, const char *what,
-                           size_t each, set_floats *set) {
+                           bool of_pairs, set_floats *set) {
     profile_object *p = (profile_object *)self;
     unsigned int layer;
     int kv;
@@ -188,7 +188,7 @@ static PyObject *set_array(PyObject *self, PyObject *args, const char *name, con
     view values;
     if (!PyArg_ParseTuple(args, "O&iO", read_u32, &layer, &kv, &object) ||
         stream_size(p, layer, kv, &heads, &dim) < 0 ||
-        floats_of(object, heads * dim * each, what, &values) < 0)
+        floats_of(object, heads * (of_pairs ? dim / 2 * 4 : dim), what, &values) < 0)
         return NULL;
     bool is_free = profile_free(p);
     sky_status status = SKY_OK;
@@ -199,15 +199,15 @@ static PyObject *set_array(PyObject *self, PyObject *args, const char *name, con
 }
 
 static PyObject *set_mean(PyObject *self, PyObject *args) {
-    return set_array(self, args, "set_mean", "mean", 1, sky_profile_set_mean);
+    return set_array(self, args, "set_mean", "mean", false, sky_profile_set_mean);
 }
 
 static PyObject *set_weights(PyObject *self, PyObject *args) {
-    return set_array(self, args, "set_weights", "weights", 1, sky_profile_set_weights);
+    return set_array(self, args, "set_weights", "weights", false, sky_profile_set_weights);
 }
 
 static PyObject *set_pairs(PyObject *self, PyObject *args) {
-    return set_array(self, args, "set_pairs", "pairs", 2, sky_profile_set_pairs);
+    return set_array(self, args, "set_pairs", "pairs", true, sky_profile_set_pairs);
 }
 
 static PyObject *set_klt(PyObject *self, PyObject *args) {

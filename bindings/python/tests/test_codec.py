@@ -86,6 +86,14 @@ def test_a_profile_tells_its_ropes() -> None:
     assert codec.layout([(HEADS, DIM, DIM, None)]).ropes == [None]
 
 
+def test_pairs_of_an_odd_head_leave_one_channel_alone() -> None:
+    profile = codec.layout([(2, 7, 7, None)])
+    one = np.tile(np.array([1, 0, 0, 1], np.float32), (2, 3, 1))  # [heads, dim / 2, 4]
+    profile.set_pairs(0, 0, one)
+    with pytest.raises(TypeError, match="24 numbers of f32"):
+        profile.set_pairs(0, 0, np.ones((2, 7, 2), np.float32))
+
+
 def test_with_a_calibration(tmp_path: Path) -> None:
     path = SHARE / "calibration/gemma-3-270m.skycal"
     profile = codec.Profile(path.read_bytes())
