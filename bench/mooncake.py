@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench/mooncake.py BUILD: 8 MiB values between two processes, beside Mooncake's store.
+"""bench/mooncake.py BUILD: 8 MiB values between two processes, compared with Mooncake's store.
 
 Both stores serve from a process of their own, over TCP on loopback, and both clients are Python:
 get_into and put_from of memory that Mooncake has registered, Cache.get_into and Cache.put here. The
@@ -187,7 +187,8 @@ def main():
         lines.append(f"| {what} | {get:,.0f} | {get / theirs[0]:.2f} | {late:,.0f} | {put:,.0f} "
                      f"| {look:,.0f} |")
     head = bench_tool().head(f"bench/mooncake.py {sys.argv[1]}")
-    text = "\n".join([f"# Beside Mooncake's store ({MOONCAKE.replace('==', ' ')})", "", *head,
+    package = MOONCAKE.replace("==", " ")
+    text = "\n".join([f"# Compared with Mooncake's store ({package})", "", *head,
                       *lines]) + "\n"
     with open(os.path.join(HOME, "bench", "results", "mooncake.md"), "w", encoding="utf-8") as out:
         out.write(text)
