@@ -14,6 +14,12 @@ static inline void sky__fail_unless(sky_reader *r, bool good) {
     r->failed |= !good;
 }
 
+/* The id of a frame that takes this place of so many, which id % places then tells; count: of the
+ * frames before it. Ids begin again before their bits do, so that this holds for all of them. */
+static inline uint32_t sky__frame_id(uint32_t count, uint32_t place, uint32_t places) {
+    return count % (UINT32_MAX / places) * places + place;
+}
+
 static inline void sky__write_key(sky_writer *w, const sky_key *key) {
     sky_write_bytes(w, key->bytes, sizeof key->bytes);
 }

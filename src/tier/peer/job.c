@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "io/clock.h"
+#include "tier/fields.h"
 #include "tier/peer/peer_state.h"
 #include "tier/spans.h"
 
@@ -112,7 +113,7 @@ static void fill_frame(sky__peer_lane *l, sky__peer_job *j, sky__peer_flight *f)
     uint32_t most = payloads ? SKY_PEER_PAYLOAD_ITEMS_MAX : SKY_PEER_ITEMS_MAX;
     uint64_t bytes = 0;
     frame->kind = SKY_PEER_RUN;
-    frame->id = l->frame_count++ * SKY__PEER_FLIGHTS_MAX + (uint32_t)(f - l->flights);
+    frame->id = sky__frame_id(l->frame_count++, (uint32_t)(f - l->flights), SKY__PEER_FLIGHTS_MAX);
     frame->op = j->op;
     frame->count = 0;
     while (j->sent < j->count && frame->count < most && bytes < SKY_PEER_PUT_BYTES_MAX) {

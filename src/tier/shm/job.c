@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "io/clock.h"
+#include "tier/fields.h"
 #include "tier/shm/shm_state.h"
 #include "tier/spans.h"
 
@@ -148,7 +149,7 @@ static bool send_some(sky__shm *t) {
         return false;
     sky__shm_flight *f = &t->flights[slot];
     sky_shm_frame frame = {.kind = SKY_SHM_RUN,
-                           .id = t->frame_count++ * SKY__SHM_FLIGHTS_MAX + slot};
+                           .id = sky__frame_id(t->frame_count++, slot, SKY__SHM_FLIGHTS_MAX)};
     bool waits = false;
     while (j->sent < j->count && frame.count < SKY_SHM_ITEMS_MAX && !waits)
         waits = !add_item(t, j, f, &frame);
