@@ -96,7 +96,8 @@ static void read_told(sky_reader *r, sky_peer_frame *f) {
     for (int i = 0; i < SKY_PEER_NUMBERS; i++)
         f->numbers[i] = sky_read_u64(r);
     f->text_bytes = sky_read_u64(r);
-    sky__fail_unless(r, f->text_bytes <= SKY_PEER_TEXT_BYTES_MAX);
+    sky__fail_unless(r,
+                     f->text_bytes <= (f->question == SKY_PEER_LIST ? SKY_PEER_TEXT_BYTES_MAX : 0));
 }
 
 /* ---- frames ---- */

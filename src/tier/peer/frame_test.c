@@ -168,6 +168,10 @@ static void what_encode_does_not_write_is_refused(void **state) {
     assert_refused(12, 0, 4);
     assert_refused(12, 4, 4);
     assert_refused(16 + 36 + 4, 1, 4); /* a text over 4 GiB */
+    made.question = SKY_PEER_VERIFY;
+    assert_refused(16 + 36, 1, 8); /* a text, which only a listing has */
+    made.question = SKY_PEER_STAT;
+    assert_refused(16 + 36, 1, 8);
 }
 
 int main(void) {
