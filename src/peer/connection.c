@@ -137,11 +137,13 @@ static sky_status receive_records(sky__peer_connection *c) {
     return status == SKY_E_BUSY ? SKY_MISS : status;
 }
 
-/* Until when it may go on without a byte; sets c->why when that is over. */
-static sky_time patience_until(sky__peer_connection *c, sky_time greet_by, uint64_t *moved_before) {
+/* Until when it may go on without a byte; sets c->why when that is over. Who waits for room sends
+ * nothing, but is to read its answers all the same (unsent: it does not now). */
+static sky_time patience_until(sky__peer_connection *c, sky_time greet_by, bool unsent,
+                               uint64_t *moved_before) {
     sky_time now = sky_now();
     uint64_t moved = sky_peer_link_moved(c->link);
-    if (moved != *moved_before || c->waits_for_room)
+    if (moved != *moved_before || (c->waits_for_room && !unsent))
         c->moved_at = now;
     *moved_before = moved;
     sky_time until = c->ready ? SKY_TIME_NEVER : greet_by;
@@ -196,7 +198,7 @@ static void serve_client(sky__peer_connection *c, sky_time greet_by) {
         sky_status status = sky__peer_step(c, &unsent);
         if (status != SKY_OK && status != SKY_MISS)
             return;
-        sky_time until = patience_until(c, greet_by, &moved);
+        sky_time until = patience_until(c, greet_by, unsent, &moved);
         if (c->why)
             return;
         if (status == SKY_MISS && !wait_for_client(c, unsent, until))
