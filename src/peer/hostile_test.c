@@ -454,7 +454,8 @@ static void half_a_put_stores_nothing(void **state) {
 
 /* The host has no room at first for a put whose first payload is empty. */
 static void an_empty_payload_may_be_first(void **state) {
-    char url[256], data[5000] = {1};
+    char url[256];
+    static char data[1 << 20];
     const char *urls[] = {url};
     sky_span span = {data, sizeof data};
     sky_item items[] = {{.key = sky_fixture_key(4)},
@@ -472,6 +473,27 @@ static void an_empty_payload_may_be_first(void **state) {
     for (int i = 0; i < 2; i++)
         assert_int_equal(items[i].status, SKY_OK);
     assert_int_equal(sky_run(cache, SKY_OP_REMOVE, items, 2, NULL), SKY_OK);
+    sky_cache_close(cache);
+    assert_unharmed(&plain);
+}
+
+/* Others that come slowly have all the room; small payloads need none of it. */
+static void small_puts_do_not_wait(void **state) {
+    char url[256];
+    static char data[SKY__PEER_SMALL_PUT];
+    const char *urls[] = {url};
+    sky_span span = {data, sizeof data};
+    sky_item item = {.key = sky_fixture_key(4), .spans = &span, .span_count = 1};
+    sky_call call = {.deadline_ns = sky_now() + PATIENCE};
+    sky_cache *cache;
+    (void)state;
+    sky_peer_fixture_url(&plain, "connections=1", url);
+    assert_int_equal(sky_cache_open(urls, 1, &cache, NULL), SKY_OK);
+    atomic_fetch_add(&plain.server->staged_bytes, SKY__PEER_STAGED_MAX);
+    assert_int_equal(sky_run(cache, SKY_OP_PUT, &item, 1, &call), SKY_OK);
+    assert_int_equal(item.status, SKY_OK);
+    atomic_fetch_sub(&plain.server->staged_bytes, SKY__PEER_STAGED_MAX);
+    assert_int_equal(sky_run(cache, SKY_OP_REMOVE, &item, 1, NULL), SKY_OK);
     sky_cache_close(cache);
     assert_unharmed(&plain);
 }
@@ -666,6 +688,7 @@ static int run_over(void) {
         cmocka_unit_test(who_never_reads_is_ended),
         cmocka_unit_test(half_a_put_stores_nothing),
         cmocka_unit_test(an_empty_payload_may_be_first),
+        cmocka_unit_test(small_puts_do_not_wait),
         cmocka_unit_test(who_goes_while_it_waits_for_room_is_ended),
         cmocka_unit_test(noise_ends_it),
         cmocka_unit_test(a_host_answers_from_its_own_stores),

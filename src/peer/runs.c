@@ -155,16 +155,19 @@ static uint64_t reserve_large(const sky_peer_server *s, sky__peer_run *run) {
     return rest;
 }
 
-/* Room for the payloads that come; false: there is none now. */
+/* Room for the payloads that come; false: there is none now. Small ones do not wait for those that
+ * come slowly: a connection has one put that comes, so these are bounded by themselves. */
 static bool find_places(sky__peer_connection *c, sky__peer_run *run) {
     sky_peer_server *s = c->server;
     uint64_t before = atomic_fetch_add(&s->staged_bytes, run->put_bytes);
-    if (before == 0 || before + run->put_bytes <= SKY__PEER_STAGED_MAX) {
+    if (before == 0 || before + run->put_bytes <= SKY__PEER_STAGED_MAX ||
+        run->put_bytes <= SKY__PEER_SMALL_PUT) {
         uint64_t rest = reserve_large(s, run);
         run->staged = rest > 0 ? sky__peer_staging_take(s, rest, &run->staged_room) : NULL;
         run->placed = rest == 0 || run->staged;
         if (run->placed)
             return true;
+        run->staged_room = 0;
         give_reserves(s, run);
     }
     atomic_fetch_sub(&s->staged_bytes, run->put_bytes);
