@@ -84,6 +84,7 @@ static void what_is_nowhere_is_asked_of_each_place_once(void **state) {
     sky_placement p = o.frame.placement;
     sky_turning t = o.frame.turning;
     c.slots = 4;
+    sky_frame_deinit(&o.frame);
     assert_int_equal(sky_frame_init(&o.frame, &c, &p, (sky_satellite){3, 4}, &t, NULL), SKY_OK);
     o.node_config.constellation = c;
     sky_orrery_begin(&o, 64);
