@@ -18,7 +18,8 @@
  * back bit for bit; the first token of a context travels as it is too, when asked. Zeros and
  * subnormals are values like others: a lossy level returns something near them. How near: plain
  * rounding is at most step / √2 off, the trellis twice that, in the basis of the levels; the
- * profile's matrices and rope spread that over channels. No step is below 2·10^-36.
+ * profile's matrices and rope spread that over channels. Weights of tokens make a pair's step up to
+ * √2 times as large, or half. No step is below 2·10^-36 before that.
  * SKY_LEVEL_LOSSLESS returns every bit. A bare stream carries no checksum: flipped bits in it may
  * decode to other rows. The container has one for each stream; a program that stores streams
  * without a container must bring one.
