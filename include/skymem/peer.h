@@ -48,9 +48,10 @@ typedef struct sky_peer_server sky_peer_server;
  *         nothing
  * Owner:  options are copied; the cache stays the caller's, and must stay open
  * Errors: SKY_E_PARAM (NULL, neither key nor plain, too many keys, a cache whose nearest tier does
- *         not lease), SKY_E_SYNTAX (the address), SKY_E_BUSY (it is taken), SKY_E_UNSUPPORTED (no
- *         such transport), SKY_E_DENIED and SKY_E_CORRUPT (a key's file), SKY_E_IO, SKY_E_NOMEM;
- *         `error` says what and why */
+ *         not lease), SKY_E_SYNTAX (the address; a fabric: without a provider), SKY_E_BUSY (it is
+ *         taken), SKY_E_UNSUPPORTED (no such transport), SKY_E_DENIED and SKY_E_CORRUPT (a key's
+ *         file), SKY_E_IO, SKY_E_NOMEM, SKY_E_FORKED (the cache is of a parent process); `error`
+ *         says what and why */
 SKY_API sky_status sky_peer_serve(sky_cache *cache, const sky_peer_options *options,
                                   sky_peer_server **out, sky_error *error);
 /* Where it listens, as "ADDRESS:PORT"; "" of NULL. Lives as long as the server. */

@@ -7,6 +7,7 @@ static void server_is_told(sky_cache *cache, sky_peer_options o) {
     const char *const none[] = {NULL};
     sky_peer_server *server = NULL;
     sky_peer_stat stat = {.accepted = 7};
+    sky_status status;
     sky_peer_stats(NULL, &stat);
     must(stat.accepted == 0);
     must(strcmp(sky_peer_address(NULL), "") == 0);
@@ -14,13 +15,21 @@ static void server_is_told(sky_cache *cache, sky_peer_options o) {
     o.key_paths = none;
     o.key_count = 1;
     must(sky_peer_serve(cache, &o, &server, NULL) == SKY_E_PARAM && !server);
+    o.key_count = 0;
+    o.transport = "fabric:"; /* no provider; a build may be without libfabric */
+    status = sky_peer_serve(cache, &o, &server, NULL);
+    must((status == SKY_E_SYNTAX || status == SKY_E_UNSUPPORTED) && !server);
+    o.transport = "carrier";
+    must(sky_peer_serve(cache, &o, &server, NULL) == SKY_E_UNSUPPORTED && !server);
 }
 
-static void clean_up(sky_peer_server *server, sky_cache *cache) {
+static void clean_up(sky_peer_server *server, sky_cache *cache, const sky_peer_options *o) {
     sky_peer_stat stat;
+    sky_peer_server *own = NULL;
     alarm(20);
     sky_peer_stats(server, &stat);
     must(stat.accepted == 0);
+    must(sky_peer_serve(cache, o, &own, NULL) == SKY_E_FORKED && !own);
     sky_peer_stop(server);
     sky_cache_close(cache);
     _exit(0);
@@ -42,7 +51,7 @@ int main(void) {
     sky_cache *client = trial_open(urls, 1);
     pid_t child = fork();
     if (child == 0)
-        clean_up(server, cache);
+        clean_up(server, cache, &o);
     must(waitpid(child, &how, 0) == child);
     must(WIFEXITED(how) && WEXITSTATUS(how) == 0);
     must(trial_do(client, SKY_OP_PUT, 1, data, sizeof data, NULL) == SKY_OK);
