@@ -593,7 +593,10 @@ bool sky_index_pinned(const sky_index *index, uint32_t block) {
     return index->cold[block].pins > 0;
 }
 
-static uint32_t ring_victim(sky_index *index, uint32_t end_at) {
+static_assert(RINGS == SKY_INDEX_RANKS, "a ring for each rank");
+
+uint32_t sky_index_victim_of(sky_index *index, uint32_t rank) {
+    const uint32_t end_at = index->blocks_max + rank;
     hot_block *end = &index->hot[end_at];
     while (end->newer != end_at) {
         uint32_t oldest = end->newer;
@@ -610,7 +613,7 @@ static uint32_t ring_victim(sky_index *index, uint32_t end_at) {
 uint32_t sky_index_victim(sky_index *index) {
     uint32_t victim = SKY_BLOCK_NONE;
     for (uint32_t rank = 0; rank < RINGS && victim == SKY_BLOCK_NONE; rank++)
-        victim = ring_victim(index, index->blocks_max + rank);
+        victim = sky_index_victim_of(index, rank);
     return victim;
 }
 

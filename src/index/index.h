@@ -92,6 +92,9 @@ bool sky_index_pinned(const sky_index *index, uint32_t block);
  * SKY_BLOCK_NONE when none is. Pinned
  * blocks met on the way are set aside, so that the next search does not meet them again. */
 uint32_t sky_index_victim(sky_index *index);
+/* The same of one class, by the rank in which classes go. */
+#define SKY_INDEX_RANKS 3u
+uint32_t sky_index_victim_of(sky_index *index, uint32_t rank);
 /* What sky_index_victim would return after `block` went, if nothing is used until then;
  * SKY_BLOCK_NONE as `block`: its next result. Changes nothing. Ancestors of pinned blocks may be
  * among them. SKY_BLOCK_NONE at the end. */

@@ -193,19 +193,22 @@ static void entry_evict(sky__memory *m, uint32_t block) {
     m->counts.evictions++;
 }
 
-/* Evict the least recently used leaf that nobody reads. One that is read counts as used now.
- * False when there is none. */
+/* Evict the least recently used leaf that nobody reads. One that is read counts as used now, so
+ * that it comes last of its class, and a class of which all are read leaves it to the next. False
+ * when there is none. */
 static bool evict_one(sky__memory *m) {
     uint64_t readers = atomic_load_explicit(&m->holds, memory_order_relaxed);
-    for (uint64_t tries = readers + 1; tries > 0; tries--) {
-        uint32_t block = sky_index_victim(m->index);
-        if (block == SKY_BLOCK_NONE)
-            return false;
-        if (atomic_load(&m->refs[m->entries[block].extent]) == 1) {
-            entry_evict(m, block);
-            return true;
+    for (uint32_t rank = 0; rank < SKY_INDEX_RANKS; rank++) {
+        for (uint64_t tries = readers + 1; tries > 0; tries--) {
+            uint32_t block = sky_index_victim_of(m->index, rank);
+            if (block == SKY_BLOCK_NONE)
+                break;
+            if (atomic_load(&m->refs[m->entries[block].extent]) == 1) {
+                entry_evict(m, block);
+                return true;
+            }
+            sky_index_touch(m->index, block);
         }
-        sky_index_touch(m->index, block);
     }
     return false;
 }

@@ -229,6 +229,20 @@ static void lent_entries_are_not_evicted(void **state) {
     t->ops->close(t);
 }
 
+/* What leaves first is all read; then others leave. */
+static void a_class_that_is_read_leaves_it_to_the_next(void **state) {
+    (void)state;
+    sky_tier *t = open_url("mem:64KiB", &no_env);
+    put_class(t, 0, 0, SKY_EVICT_SOON);
+    sky_item lent = {.key = sky_fixture_key(0)};
+    sky_fixture_run(t, SKY_OP_LEASE, &lent, 1, NULL);
+    for (uint64_t n = 1; n < 3000; n++)
+        put_class(t, n, 0, SKY_EVICT_NORMAL);
+    assert_int_equal(sky_fixture_one(t, SKY_OP_HAS, lent.key), SKY_OK);
+    t->ops->release(t, lent.lease);
+    t->ops->close(t);
+}
+
 /* Threads put, get, lease, pin and remove in a tier that is always full, so that evictions and
  * readers meet. Every payload that is seen must be the one of its key. */
 #define STRESS_KEYS 40u
@@ -437,6 +451,7 @@ int main(void) {
         cmocka_unit_test(keys_alike_are_told_apart),
         cmocka_unit_test(lent_bytes_are_counted_until_released),
         cmocka_unit_test(lent_entries_are_not_evicted),
+        cmocka_unit_test(a_class_that_is_read_leaves_it_to_the_next),
         cmocka_unit_test(threads_never_see_wrong_bytes),
         cmocka_unit_test(uses_of_all_threads_are_counted),
         cmocka_unit_test(what_is_past_its_time_goes_when_it_is_met),
