@@ -10,6 +10,10 @@
  * there. */
 #include "ground/session_state.h"
 
+/* A satellite decides again 2 s after a turn at the latest (satellite/decide.c), and half as long
+ * again. What it never decides, for want of knowledge, ends then. */
+#define UNDECIDED_NS SKY_SECONDS(3)
+
 void sky__decide_begin(sky_session *s, uint32_t request) {
     s->requests.rows[request].state = REQUEST_RUNNING;
     sky__requests_work(&s->requests, request, WORK_DECIDE, 0, 0);
@@ -48,11 +52,14 @@ static void finish_conflict(sky_session *s, uint32_t request, uint64_t version, 
 }
 
 static void decide_taken(sky_session *s, uint32_t op, const sky_message *m) {
-    const sky__operation *o = &s->scheduler.operations[op];
+    sky__operation *o = &s->scheduler.operations[op];
     uint32_t request = o->request;
     sky__request *r = &s->requests.rows[request];
-    if (m->outcome == SKY_UNDECIDED)
-        return; /* asked again when its time is over */
+    if (m->outcome == SKY_UNDECIDED) { /* asked again when its time is over */
+        if (o->undecided_until == 0)
+            o->undecided_until = s->core.now + UNDECIDED_NS;
+        return;
+    }
     if (m->outcome == SKY_OTHER_VERSION) {
         finish_conflict(s, request, m->evicted.version, o->attempt == 1);
         return;

@@ -134,6 +134,20 @@ static void one_of_four_wins(void **state) {
     }
 }
 
+/* For half a second after a turn nobody knows if a head is still to come. That is waited for. */
+static void a_turn_is_waited_for(void **state) {
+    (void)state;
+    sky_orrery o;
+    begin(&o, 2, SKY_SECONDS(20));
+    for (uint32_t turn = 1; turn < 4; turn++) {
+        sky_orrery_run(&o, sky_turn_begins(&o.frame.turning, turn) + SKY_MS(1));
+        sky_request ask = change(SKY_OP_PUT, 0, CHUNKS);
+        ask.key = sky_orrery_key(turn);
+        assert_int_equal(sky_orrery_ask(&o, 0, &ask).status, SKY_OK);
+    }
+    sky_orrery_close(&o);
+}
+
 static bool deciders_are_silent(sky_orrery *o, sky_satellite from, sky_satellite to,
                                 sky_message *m) {
     (void)o, (void)to;
@@ -158,6 +172,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(versions_are_told_and_asked_for),
         cmocka_unit_test(one_of_four_wins),
+        cmocka_unit_test(a_turn_is_waited_for),
         cmocka_unit_test(what_is_not_answered_is_unavailable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -222,6 +222,8 @@ bool sky__is_given_up(const sky__scheduler *q, const sky__operation *o) {
         return q->core->now >= until;
     if (is_done_without(q, o))
         return o->unanswered >= SPARE_WAITS;
+    if (q->core->now < o->undecided_until)
+        return false;
     bool decided = sky__undecided_ns(q, o) == 0 ||
                    q->core->now - o->first_sent >= 2 * sky__silence_ns(q);
     bool anybody = q->answered_at >= o->first_sent || !was_in_sight(q, o) ||
