@@ -48,6 +48,7 @@ void sky_check_sky_init(sky_check_sky *c, const sky_scenario *s) {
         .parity = true,
         .mend_ns = mend_time(s),
         .column_rows = s->placement.window_planes,
+        .block_chunks = chunks * (s->parity + (s->replicas ? s->replicas : 1)),
         .row_chunks = (uint32_t)((chunks + s->placement.servers - 1) / s->placement.servers)};
 }
 
@@ -63,7 +64,8 @@ static void look_at_bounds(sky_check_sky *c, const sky_world *w, const sky_world
 /* A message that did not arrive may have been the DROP of a row, or the word of an eviction; one
  * that was held back, the SET of a put that was given up, behind its DROP. A DROP that meets a
  * chunk on its way from one satellite to the next finds it at neither: at each turn a column of the
- * window is on its way. */
+ * window is on its way. Of a value whose head went with a crash all chunks stay behind, until others
+ * take their room. */
 static void look_at_agreement(sky_check_sky *c, const sky_world_stat *stat,
                               const sky_world_check *found, const sky_check_sky_waiver *waiver) {
     uint64_t unheard = stat->lost + stat->held_back + stat->overflowed + stat->corrupted +
@@ -73,7 +75,8 @@ static void look_at_agreement(sky_check_sky *c, const sky_world_stat *stat,
                     stat->turns * c->column_rows;
     if (found->corrupt > stat->nodes.evictions + waiver->crashed_chunks)
         c->agrees = false;
-    if (waiver->settled && found->orphans > rows * c->row_chunks)
+    uint64_t left = rows * c->row_chunks + waiver->crashed_heads * c->block_chunks;
+    if (waiver->settled && found->orphans > left)
         c->agrees = false;
 }
 

@@ -18,6 +18,7 @@ typedef struct {
     bool parity; /* pieces that were lost were back in `mend_ns` */
     sky_time mend_ns;
     bool agrees; /* what no block owns, or owns and lacks, is explained by what went wrong */
+    uint64_t block_chunks; /* of a value, with its copies and parity, at most */
 } sky_check_sky;
 
 /* What may have taken chunks, or left some behind, so far. */
@@ -25,6 +26,7 @@ typedef struct {
     bool chaos;              /* liars, or something cut off or frozen of late: no judgement */
     bool settled;            /* nothing is under way */
     uint64_t crashed_chunks; /* that lay in satellites that crashed */
+    uint64_t crashed_heads;  /* those of them that are heads */
     sky_time quiet_ns;       /* since the last one crashed and was back */
 } sky_check_sky_waiver;
 

@@ -59,6 +59,7 @@ static bool has_another(const run *r, const sky_chunk_id *id) {
 static void waive_chunk(void *context, const sky_node_chunk *chunk) {
     run *r = context;
     r->crashed_chunks++;
+    r->crashed_heads += chunk->id.number == 0;
     if (r->sky.copies == 1 || anything_goes(r) || !has_another(r, &chunk->id)) {
         uint32_t key = sky_value_key_number(&chunk->id.key);
         sky_check_waive(&r->check, key);
@@ -338,8 +339,10 @@ static void judge_result(run *r, const sky_result *result) {
 
 /* Compare index and memory. A sample for which there is no memory is left out. */
 static void run_sample(run *r, bool settled) {
-    sky_check_sky_waiver waiver = {
-        .chaos = anything_goes(r), .settled = settled, .crashed_chunks = r->crashed_chunks};
+    sky_check_sky_waiver waiver = {.chaos = anything_goes(r),
+                                   .settled = settled,
+                                   .crashed_chunks = r->crashed_chunks,
+                                   .crashed_heads = r->crashed_heads};
     waiver.quiet_ns = sky_world_now(r->world) - r->crashed_until;
     sky_check_sky_sample(&r->sky, r->world, &waiver);
     sky_world_stat stat;

@@ -109,7 +109,7 @@ typedef struct {
     uint32_t forgotten_count;
     uint64_t evictions_used; /* each has waived a block */
     uint64_t crashes;
-    uint64_t crashed_chunks;
+    uint64_t crashed_chunks, crashed_heads;
     sky_time crashed_until;   /* the last one is back */
     sky_time disturbed_until; /* by a satellite cut off, or whose clock stood still */
     sky_check_sky sky;
