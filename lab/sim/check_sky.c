@@ -64,8 +64,8 @@ static void look_at_bounds(sky_check_sky *c, const sky_world *w, const sky_world
 /* A message that did not arrive may have been the DROP of a row, or the word of an eviction; one
  * that was held back, the SET of a put that was given up, behind its DROP. A DROP that meets a
  * chunk on its way from one satellite to the next finds it at neither: at each turn a column of the
- * window is on its way. Of a value whose head went with a crash all chunks stay behind, until others
- * take their room. */
+ * window is on its way. Of a value whose head went with a crash all chunks stay behind, until
+ * others take their room. */
 static void look_at_agreement(sky_check_sky *c, const sky_world_stat *stat,
                               const sky_world_check *found, const sky_check_sky_waiver *waiver) {
     uint64_t unheard = stat->lost + stat->held_back + stat->overflowed + stat->corrupted +
