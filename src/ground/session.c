@@ -282,8 +282,8 @@ static void request_found(sky_session *s, uint32_t request) {
  * no other ground knows of it. */
 static bool may_be_outdated(const sky_session *s, const sky__request *r) {
     const sky__block_row *row = &s->blocks.rows[sky_index_find(s->blocks.index, &r->ask.key)];
-    bool asks = r->ask.op == SKY_OP_GET || r->ask.op == SKY_OP_HAS || r->ask.conditional ||
-                s->core.config.sealed;
+    bool asks = r->ask.op == SKY_OP_GET || r->ask.op == SKY_OP_HAS ||
+                r->ask.op == SKY_OP_PREFETCH || r->ask.conditional || s->core.config.sealed;
     return asks && row->named && row->head_version && s->core.config.lookup != SKY_LOOKUP_INDEX &&
            !SKY_BUG("name-believed", 1);
 }
