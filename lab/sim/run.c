@@ -31,6 +31,7 @@
 #define SAMPLES_MAX  64 /* times the satellites' memory is compared with the index */
 #define SAMPLES_MIN  12 /* in a large sky, where each takes long */
 #define DRAIN_NS     SKY_SECONDS(120)
+#define DRAIN_QUEUES 8 /* besides: full queues that a request may have to wait through */
 #define DISTURBED_NS SKY_SECONDS(24) /* cut off or frozen for up to 20, then catching up */
 #define CATCH_UP_NS  SKY_SECONDS(4)
 
@@ -494,8 +495,10 @@ static void let_time_pass(run *r, sky_time until) {
         if (r->series_next <= now)
             tell_interval(r, now);
     }
-    while (!run_stops(r) && r->open_count + r->wish_count > 0 &&
-           next_happening(r) < until + DRAIN_NS) {
+    sky_time queue_ns = sky_link_busy_ns(slowest_bits_s(&r->scenario),
+                                         r->scenario.links.queue_bytes);
+    sky_time end = until + DRAIN_NS + DRAIN_QUEUES * queue_ns;
+    while (!run_stops(r) && r->open_count + r->wish_count > 0 && next_happening(r) < end) {
         run_advance(r, next_happening(r));
         run_land(r);
     }
