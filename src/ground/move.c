@@ -197,8 +197,9 @@ void sky__move_end(sky_session *s, uint32_t request) {
     uint32_t block = sky_index_find(s->blocks.index, &r->ask.key);
     bool moves = r->move.counted;
     r->move.counted = false;
-    if (!moves || block == SKY_BLOCK_NONE || s->blocks.rows[block].version != r->of.id.version)
-        return; /* gone or replaced meanwhile, and uncounted then */
+    if (!moves || block == SKY_BLOCK_NONE || s->blocks.rows[block].version != r->of.id.version ||
+        !s->blocks.rows[block].moving)
+        return; /* gone or replaced meanwhile, or found again: uncounted then */
     sky_block_info there = sky__info_at(&r->of.info, &s->blocks.rows[block].before);
     s->blocks.rows[block].moving = false;
     sky__blocks_load(&s->blocks, &there, false);
