@@ -212,6 +212,13 @@ static void a_drop_that_is_ignored_is_noticed(void **state) {
 }
 
 /* Of one chunk and one to spare: 64 times each in a second. */
+/* All of it is well. */
+static void say_so_often(subject *s, const sky_datagram *said, int times) {
+    for (int i = 0; i < times; i++)
+        show(s, SKY_TAP_SAID, said);
+    assert_true(all_well(&s->check));
+}
+
 static void a_chunk_is_not_sent_without_end(void **state) {
     (void)state;
     subject s;
@@ -221,13 +228,9 @@ static void a_chunk_is_not_sent_without_end(void **state) {
     static uint8_t out[SKY_WIRE_BYTES_MAX];
     sky_datagram said = {.from = here, .to = east, .data = out};
     said.bytes = sky_message_encode(&migrate, out, sizeof out);
-    for (int i = 0; i < 2 * 64; i++)
-        show(&s, SKY_TAP_SAID, &said);
-    assert_true(all_well(&s.check));
+    say_so_often(&s, &said, 2 * 64);
     s.b.node.now += SKY_SECONDS(1);
-    for (int i = 0; i < 2 * 64; i++)
-        show(&s, SKY_TAP_SAID, &said);
-    assert_true(all_well(&s.check));
+    say_so_often(&s, &said, 2 * 64);
     s.b.node.stat.migrated = 2;
     s.b.node.now += SKY_SECONDS(1);
     show(&s, SKY_TAP_SAID, &said);
@@ -235,9 +238,7 @@ static void a_chunk_is_not_sent_without_end(void **state) {
     show(&s, SKY_TAP_SAID, &said);
     assert_true(all_well(&s.check));
     s.b.node.now += SKY_SECONDS(1);
-    for (int i = 0; i < 2 * 64; i++)
-        show(&s, SKY_TAP_SAID, &said);
-    assert_true(all_well(&s.check));
+    say_so_often(&s, &said, 2 * 64);
     show(&s, SKY_TAP_SAID, &said);
     assert_false(s.check.calm);
     end(&s);

@@ -50,9 +50,8 @@ typedef struct {
     bool missed;          /* a copy asked for before this one is not there */
     bool parked;          /* its chunk is lost here; waiting for a repair */
     sky_status parked_for;
-    uint64_t here; /* CHECK: pieces of the row that were found, a bit each */
-    sky_time
-        undecided_until; /* SET_IF: its satellite may yet decide until then; 0: it did not say so */
+    uint64_t here;            /* CHECK: pieces of the row that were found, a bit each */
+    sky_time undecided_until; /* SET_IF: its satellite may decide until then; 0: it may now */
     sky_time first_sent;
     sky_time sent;
     sky_time due;       /* when the answer should be here */

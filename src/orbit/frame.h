@@ -130,9 +130,9 @@ bool sky_frame_in_sight(const sky_frame *f, uint64_t turns);
 double sky_frame_elevation_deg(const sky_frame *f, sky_satellite s, uint64_t turns);
 /* Whether light finds a way between two ends; plane 0 is the session. Always in an ideal sky. */
 bool sky_frame_joined(const sky_frame *f, sky_satellite a, sky_satellite b, uint64_t turns);
-/* The next satellite on the shortest way over the lasers from one satellite to another. False: none
- * leads there now, or all lasers hold at all times (sky_frame_whole), so that every way by steps of
- * the grid will do. */
+/* The next satellite on the shortest way over the lasers from one satellite to another; from one to
+ * itself it is that one. False: no way leads there now, or all lasers hold at all times
+ * (sky_frame_whole), so that every way by steps of the grid will do. */
 bool sky_frame_hop(const sky_frame *f, sky_satellite from, sky_satellite to, uint64_t turns,
                    sky_satellite *hop);
 /* What a datagram may take between two satellites: by steps of the grid half round either way, and

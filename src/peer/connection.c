@@ -137,8 +137,8 @@ static sky_status receive_records(sky__peer_connection *c) {
     return status == SKY_E_BUSY ? SKY_MISS : status;
 }
 
-/* Until when it may go on without a byte; sets c->why when that is over. Who waits for room sends
- * nothing, but is to read its answers all the same (unsent: it does not now). */
+/* Until when it may go on without a byte; sets c->why when that is over. A client that waits for
+ * room sends nothing, but is to read its answers all the same (unsent: it does not now). */
 static sky_time patience_until(sky__peer_connection *c, sky_time greet_by, bool unsent,
                                uint64_t *moved_before) {
     sky_time now = sky_now();

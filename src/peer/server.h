@@ -24,7 +24,7 @@
 #define SKY__PEER_HELLO_NS      SKY_SECONDS(5)  /* until a connection has shown its key */
 #define SKY__PEER_STUCK_NS      SKY_SECONDS(30) /* without a byte in the middle of something */
 #define SKY__PEER_STAGED_MAX    ((uint64_t)256 << 20) /* puts that have not come whole, of all */
-#define SKY__PEER_SMALL_PUT     ((uint64_t)512 << 10) /* has its place beside these */
+#define SKY__PEER_SMALL_PUT     ((uint64_t)512 << 10) /* needs none of that room */
 #define SKY__PEER_RESERVE_MIN   ((uint64_t)64 << 10)  /* smaller payloads are copied */
 
 #define SKY__PEER_KEPT_MAX       2u /* of staging that is over */
