@@ -382,6 +382,26 @@ static void prompts_survive_faults(void **state) {
     assert_true(hits > 1000);
 }
 
+/* Satellites that hold nothing still know what they passed on: else each would do it again, and
+ * this sky would see 900,000 events. */
+static void gossip_in_a_wide_sky_ends(void **state) {
+    (void)state;
+    sky_sim_result r = simulate_text(
+        "constellation: {planes: 24, slots: 32}\n"
+        "placement: {strategy: rotation, servers: 10, window: [7, 13]}\n"
+        "chunk: 512\n"
+        "satellite: {memory: 32KiB, processing_ms: 20}\n"
+        "eviction: gossip\n"
+        "links: {isl_gbps: 1, ground_mbps: 10000, jitter_ms: 20}\n"
+        "time: {rotation_s: 16}\n"
+        "workload: {keys: 22, gets: 20, value: 31449, every_ms: 1000}\n"
+        "until: 40s\n",
+        1);
+    expect_checks(&r);
+    assert_true(r.sets > 10);
+    assert_true(r.events < 30000);
+}
+
 static void as_fast_as_answers_come(void **state) {
     (void)state;
     sky_sim_result r = simulate_text("constellation: {planes: 5, slots: 8}\n"
@@ -453,6 +473,7 @@ int main(void) {
         cmocka_unit_test(prompts_are_found_by_few_questions),
         cmocka_unit_test(prompts_survive_faults),
         cmocka_unit_test(each_satellite_may_have_a_ground_link),
+        cmocka_unit_test(gossip_in_a_wide_sky_ends),
         cmocka_unit_test(as_fast_as_answers_come),
         cmocka_unit_test(the_trace_has_a_line_an_event),
         cmocka_unit_test(a_run_that_cannot_be_says_why),

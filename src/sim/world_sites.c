@@ -59,7 +59,8 @@ void sky__put_out(sky_world *w, uint32_t number) {
     sky_schedule_set(&w->schedule, number, sky__when(w, s, sky__station_wake_at(w, number)));
 }
 
-/* It may soon be spoken to again, by gossip or a lookup: only the one idle for longest goes. */
+/* It may soon be spoken to again, by gossip or a lookup: only the one idle for longest goes, with
+ * what it knows of gossip. */
 void sky__keep_idle(sky_world *w, uint32_t number) {
     uint32_t *at = &w->idle[w->idle_next];
     sky__site *oldest = &w->sites[*at];
