@@ -5,6 +5,7 @@ SEED ?= 1
 HOURS ?= 200
 FUZZ_SECONDS ?= 20
 SOAK_SECONDS ?= 600
+STAGES ?=
 ARGS ?=
 MODEL ?=
 MAKEFLAGS += --no-print-directory
@@ -51,11 +52,11 @@ test: ## build, run every test and count (ARGS="-R disk" runs those whose name m
 	@tools/build $(BUILD)
 	@tools/test $(BUILD) $(ARGS)
 
-check: ## all tests under ASan and UBSan, then under TSan, long runs, mutations, the static analyser (some hours)
+check: ## all tests under ASan and UBSan, then under TSan, long runs, mutations, the static analyser (some hours; STAGES="asan tidy": these alone)
 	@tools/setup dev
 	@tools/setup cross
 	@tools/get-model qwen2.5-coder-0.5b >/dev/null || true
-	@tools/check
+	@tools/check $(STAGES)
 
 python: ## fetch torch and Transformers (300 MB); test the Python package with them, on real weights
 	@tools/setup build
