@@ -185,8 +185,10 @@ static int put_run(cli *c) {
         code = cli_key_parse(c, c->arguments[0], &key);
     if (code != CLI_OK)
         return code;
-    if (version && (key.name_bytes == 0 || cli_count(c, "ttl") > 0))
+    if (version && (key.name_bytes == 0 || cli_count(c, "ttl") > 0)) {
+        cli_key_free(&key);
         return cli_usage(c, "--if-version: for a KEY with a name, without --ttl");
+    }
     const char *file = c->argument_count > 1 ? c->arguments[1] : "-";
     bool late = may_wait(file);
     if (!late) /* no folder is made for a file that is not there */

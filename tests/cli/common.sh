@@ -34,6 +34,15 @@ says() {
     [ "$(wc -l <"$work/err")" = 1 ] || fail "stderr is not one line: $(cat "$work/err")"
 }
 
+# link_with_build PROGRAM SOURCE: a program of a test, with the libraries of the build. Of a
+# sanitized build it brings the sanitizer's, which has to come first.
+link_with_build() {
+    local sanitize
+    sanitize=$(sed -n 's/^SKYMEM_SANITIZE:STRING=//p' "$build/CMakeCache.txt")
+    cc -O1 ${sanitize:+"-fsanitize=$sanitize"} -I include -o "$1" "$2" -L "$build" -lskymem-sky \
+        -lskymem -lskymem-codec -Wl,-rpath,"$build"
+}
+
 # until_ready FILE: wait for its line "ready", at most a minute.
 until_ready() {
     for _ in $(seq 1200); do

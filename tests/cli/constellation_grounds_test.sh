@@ -15,8 +15,7 @@ time: {start: 2026-01-01T00:00:00Z, rotation_s: 4}
 lookup: binary
 udp: {base: 127.0.0.1:$(tools/free-ports 100), key: sky.key, tenant: tenant.key}
 YAML
-cc -O1 -I include -o "$work/talk" tests/cli/ground_talk.c -L "$build" -lskymem-sky -lskymem \
-    -lskymem-codec -Wl,-rpath,"$build" ||
+link_with_build "$work/talk" tests/cli/ground_talk.c ||
     { echo "skipped: the library cannot be linked with here"; exit 77; }
 expect 0 "$skymem" constellation up "$scenario"
 mkfifo "$work/in1" "$work/out1" "$work/in2" "$work/out2"

@@ -67,8 +67,7 @@ while_it_lives put_and_move
 until_missed "$skymem" get short "${store[@]}"
 
 # a prompt's block takes those behind it along; other branches stay
-cc -O1 -I include -o "$work/put_chain" tests/cli/put_chain.c -L "$build" -lskymem \
-    -Wl,-rpath,"$build" || fail "put_chain does not build"
+link_with_build "$work/put_chain" tests/cli/put_chain.c || fail "put_chain does not build"
 seq 0 11 >"$work/one"
 { seq 0 7; seq 90 97; } >"$work/two"
 blocks() { "$skymem" keys --block-tokens 4 --json "$work/$1" | python3 -c '
