@@ -132,14 +132,19 @@ typedef struct {
     size_t count; /* that the sky has; SATELLITES_MAX of them are asked */
 } answers;
 
-/* Which of those that did not answer run on this machine? Returns how many. */
+/* Which of those that did not answer run on this machine, or in this process? Returns how many. */
 static size_t find_slow(const cli_store *store, size_t tier, answers *a) {
     char path[CLI_WHY_BYTES];
     constellation x;
-    size_t slow = 0;
-    if (!cli_sky_scenario(store, tier, path, sizeof path) || !constellation_peek(path, &x))
+    size_t slow = 0, asked = a->count < SATELLITES_MAX ? a->count : SATELLITES_MAX;
+    if (!cli_sky_scenario(store, tier, path, sizeof path)) { /* simulated here */
+        for (size_t i = 0; i < asked; i++)
+            slow += !a->stats[i].answered;
+        return slow;
+    }
+    if (!constellation_peek(path, &x))
         return 0;
-    for (size_t i = 0; i < a->count && i < SATELLITES_MAX; i++) {
+    for (size_t i = 0; i < asked; i++) {
         a->slow[i] = !a->stats[i].answered && constellation_find(&x, a->stats[i].satellite);
         slow += a->slow[i];
     }
