@@ -149,9 +149,12 @@ static sky_time patience_until(sky__peer_connection *c, sky_time greet_by, bool 
     sky_time until = c->ready ? SKY_TIME_NEVER : greet_by;
     if (c->coming || sky_peer_link_is_midway(c->link))
         until = sky__sooner(until, c->moved_at + c->server->stuck_ns);
+    sky_time whole_by = sky__peer_coming_by(c);
     if (now >= until)
         c->why = c->ready ? "it stopped in the middle" : "it has not shown that it has the key";
-    return until;
+    else if (now >= whole_by)
+        c->why = "it puts too slowly while others wait for the room";
+    return sky__sooner(until, whole_by);
 }
 
 /* False: the client has gone, which nothing else would tell of while nothing is read or sent. */
@@ -169,7 +172,7 @@ static bool wait_for_client(sky__peer_connection *c, bool writes, sky_time until
     c->watched_reads = reads;
     c->watched_writes = writes;
     until = sky__sooner(until, sky__peer_next_deadline(c));
-    if (c->waits_for_room)
+    if (c->waits_for_room || c->waits_to_list)
         until = sky__sooner(until, sky_now() + RETRY_NS);
     sky_local_poll(fds, none, ready, 3, until);
     return true;

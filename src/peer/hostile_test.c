@@ -20,6 +20,12 @@
 
 #define PATIENCE SKY_SECONDS(60)
 
+#define wait_until(condition)                                                                      \
+    for (sky_time until_ = sky_now() + PATIENCE; !(condition);) {                                  \
+        assert_true(sky_now() < until_);                                                           \
+        sky_poll(NULL, 0, sky_now() + SKY_MS(1));                                                  \
+    }
+
 static sky_peer_fixture plain, sealed;
 static sky_peer_frame frame;
 
@@ -374,14 +380,6 @@ static void who_asks_without_end_is_ended(void **state) {
     assert_unharmed(&plain);
 }
 
-static void wait_for_disconnect(const sky_peer_fixture *p, uint64_t before) {
-    sky_time until = sky_now() + PATIENCE;
-    while (stats(p).disconnected == before) {
-        assert_true(sky_now() < until);
-        sky_poll(NULL, 0, sky_now() + SKY_MS(1));
-    }
-}
-
 static void announce_put(sky_peer_link *l, uint64_t bytes) {
     frame = (sky_peer_frame){.kind = SKY_PEER_RUN,
                              .count = 1,
@@ -414,7 +412,7 @@ static void never_read(bool waits_for_room) {
         announce_put(l, 1 << 20);
     else
         assert_int_equal(sky_peer_link_flush(l), SKY_OK);
-    wait_for_disconnect(&plain, before);
+    wait_until(stats(&plain).disconnected != before);
     sky_peer_link_destroy(l);
     plain.server->stuck_ns = SKY__PEER_STUCK_NS;
     atomic_fetch_sub(&plain.server->staged_bytes, taken);
@@ -498,24 +496,111 @@ static void small_puts_do_not_wait(void **state) {
     assert_unharmed(&plain);
 }
 
-static void wait_for_connections(const sky_peer_fixture *p, uint64_t count) {
-    sky_time until = sky_now() + PATIENCE;
-    while (stats(p).connections != count) {
-        assert_true(sky_now() < until);
-        sky_poll(NULL, 0, sky_now() + SKY_MS(1));
-    }
-}
-
 /* Others' puts have all the room. Who waits for some and goes is not kept until there is room. */
 static void who_goes_while_it_waits_for_room_is_ended(void **state) {
     (void)state;
     atomic_fetch_add(&plain.server->staged_bytes, SKY__PEER_STAGED_MAX);
     sky_peer_link *l = ready(&plain);
-    wait_for_connections(&plain, 1);
+    wait_until(stats(&plain).connections == 1);
     announce_put(l, 1 << 20);
     sky_peer_link_destroy(l); /* the welcome was not read: this comes as a reset */
-    wait_for_connections(&plain, 0);
+    wait_until(stats(&plain).connections == 0);
     atomic_fetch_sub(&plain.server->staged_bytes, SKY__PEER_STAGED_MAX);
+    assert_unharmed(&plain);
+}
+
+/* There would be room for the second, but not before the first has had its turn. */
+static void puts_take_turns(void **state) {
+    const uint64_t others = SKY__PEER_STAGED_MAX - (2 << 20);
+    (void)state;
+    atomic_fetch_add(&plain.server->staged_bytes, others);
+    sky_peer_link *first = ready(&plain);
+    announce_put(first, 4 << 20);
+    wait_until(atomic_load(&plain.server->line_count) == 1);
+    sky_peer_link *second = ready(&plain);
+    announce_put(second, 1 << 20);
+    wait_until(atomic_load(&plain.server->line_count) == 2);
+    assert_int_equal(atomic_load(&plain.server->staged_bytes), others);
+    atomic_fetch_sub(&plain.server->staged_bytes, others);
+    wait_until(atomic_load(&plain.server->staged_bytes) == 5 << 20);
+    wait_until(atomic_load(&plain.server->line_count) == 0);
+    sky_peer_link_destroy(first);
+    sky_peer_link_destroy(second);
+    wait_until(atomic_load(&plain.server->staged_bytes) == 0);
+    assert_unharmed(&plain);
+}
+
+/* Never silent for long, it would hold its room for a day. */
+static void a_slow_put_ends_while_others_wait(void **state) {
+    const uint64_t others = SKY__PEER_STAGED_MAX - (1 << 20);
+    uint64_t before = stats(&plain).disconnected;
+    (void)state;
+    plain.server->stuck_ns = SKY_MS(200);
+    sky_peer_link *slow = ready(&plain);
+    announce_put(slow, 1 << 20);
+    wait_until(atomic_load(&plain.server->staged_bytes) == 1 << 20);
+    atomic_fetch_add(&plain.server->staged_bytes, others);
+    sky_peer_link *next = ready(&plain);
+    announce_put(next, 1 << 20);
+    for (sky_time until = sky_now() + PATIENCE; stats(&plain).disconnected == before;) {
+        assert_true(sky_now() < until);
+        uint8_t *content = sky_peer_link_begin(slow, 1);
+        if (content) {
+            *content = 1;
+            sky_peer_link_end(slow, 1);
+        }
+        (void)sky_peer_link_flush(slow);
+        sky_poll(NULL, 0, sky_now() + SKY_MS(20));
+    }
+    wait_until(atomic_load(&plain.server->line_count) == 0);
+    sky_peer_link_destroy(slow);
+    sky_peer_link_destroy(next);
+    plain.server->stuck_ns = SKY__PEER_STUCK_NS;
+    wait_until(atomic_load(&plain.server->staged_bytes) == others);
+    atomic_fetch_sub(&plain.server->staged_bytes, others);
+    assert_unharmed(&plain);
+}
+
+static bool count_entry(void *context, const sky_entry *entry) {
+    (void)entry;
+    ++*(int *)context;
+    return true;
+}
+
+static _Atomic bool listed;
+
+static void *list_all(void *cache) {
+    int entries = 0;
+    assert_int_equal(sky_list(cache, count_entry, &entries), SKY_OK);
+    assert_int_equal(entries, 1);
+    listed = true;
+    return NULL;
+}
+
+/* Others have all that there may be at a time; operations go on meanwhile. */
+static void listings_wait_for_each_other(void **state) {
+    char url[256];
+    const char *urls[] = {url};
+    sky_item item = {.key = sky_fixture_key(4)};
+    sky_cache *cache;
+    sky_thread lister;
+    (void)state;
+    sky_peer_fixture_url(&plain, "connections=1", url);
+    assert_int_equal(sky_cache_open(urls, 1, &cache, NULL), SKY_OK);
+    assert_int_equal(sky_run(cache, SKY_OP_PUT, &item, 1, NULL), SKY_OK);
+    atomic_fetch_add(&plain.server->listing_count, SKY__PEER_LISTINGS_MAX);
+    listed = false;
+    assert_int_equal(sky_thread_start(&lister, "lister", list_all, cache), SKY_OK);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(sky_run(cache, SKY_OP_HAS, &item, 1, NULL), SKY_OK);
+        sky_poll(NULL, 0, sky_now() + SKY_MS(2));
+    }
+    assert_false(listed);
+    atomic_fetch_sub(&plain.server->listing_count, SKY__PEER_LISTINGS_MAX);
+    sky_thread_join(&lister);
+    wait_until(atomic_load(&plain.server->listing_count) == 0);
+    assert_int_equal(sky_run(cache, SKY_OP_REMOVE, &item, 1, NULL), SKY_OK);
+    sky_cache_close(cache);
     assert_unharmed(&plain);
 }
 
@@ -627,12 +712,8 @@ static void who_stops_in_a_large_put_takes_little(void **state) {
         assert_true(sky_peer_link_lend(stopped[i], half, sizeof half));
         assert_int_equal(sky_peer_link_flush(stopped[i]), SKY_OK);
     }
-    sky_time until = sky_now() + PATIENCE;
-    while (atomic_load(&p.server->received_bytes) < (uint64_t)ENTRIES * LARGE_BYTES + sizeof half ||
-           atomic_load(&p.server->staged_bytes) < (uint64_t)STOPPED * LARGE_BYTES) {
-        assert_true(sky_now() < until);
-        sky_poll(NULL, 0, sky_now() + SKY_MS(1));
-    }
+    wait_until(atomic_load(&p.server->received_bytes) ==
+               (uint64_t)ENTRIES * LARGE_BYTES + STOPPED * sizeof half);
     for (uint64_t n = 0; n < ENTRIES; n++) {
         sky_item item = {.key = sky_fixture_key(100 + n)};
         assert_int_equal(sky_run(p.cache, SKY_OP_HAS, &item, 1, NULL), SKY_OK);
@@ -690,6 +771,9 @@ static int run_over(void) {
         cmocka_unit_test(an_empty_payload_may_be_first),
         cmocka_unit_test(small_puts_do_not_wait),
         cmocka_unit_test(who_goes_while_it_waits_for_room_is_ended),
+        cmocka_unit_test(puts_take_turns),
+        cmocka_unit_test(a_slow_put_ends_while_others_wait),
+        cmocka_unit_test(listings_wait_for_each_other),
         cmocka_unit_test(noise_ends_it),
         cmocka_unit_test(a_host_answers_from_its_own_stores),
         cmocka_unit_test(large_puts_come_where_they_will_lie),

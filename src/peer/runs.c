@@ -26,9 +26,15 @@ static void give_reserves(const sky_peer_server *s, sky__peer_run *run) {
     }
 }
 
+/* Bytes of the room for large puts. A connection has one put that comes, so that small ones are
+ * bounded by themselves; they do not wait for large ones that come slowly. */
+static uint64_t share_of(const sky__peer_run *run) {
+    return run->put_bytes > SKY__PEER_SMALL_PUT ? run->put_bytes : 0;
+}
+
 /* The room that payloads of a put came to. */
 static void give_places(sky_peer_server *s, sky__peer_run *run) {
-    atomic_fetch_sub(&s->staged_bytes, run->put_bytes);
+    atomic_fetch_sub(&s->staged_bytes, share_of(run));
     give_reserves(s, run);
     sky__peer_staging_give(s, run->staged, run->staged_room);
 }
@@ -155,23 +161,65 @@ static uint64_t reserve_large(const sky_peer_server *s, sky__peer_run *run) {
     return rest;
 }
 
-/* Room for the payloads that come; false: there is none now. Small ones do not wait for those that
- * come slowly: a connection has one put that comes, so these are bounded by themselves. */
+/* With the mutex held. */
+static bool is_first_in_line(const sky__peer_connection *c) {
+    const sky_peer_server *s = c->server;
+    for (size_t i = 0; i < SKY_PEER_CONNECTIONS_MAX; i++)
+        if (s->places[i].turn != 0 && s->places[i].turn < c->turn)
+            return false;
+    return true;
+}
+
+/* In the order in which they asked, so that a put larger than all the room comes to its turn. */
+static bool take_share(sky__peer_connection *c, uint64_t bytes) {
+    sky_peer_server *s = c->server;
+    sky_mutex_lock(&s->mutex);
+    if (c->turn == 0) {
+        c->turn = ++s->turns;
+        atomic_fetch_add(&s->line_count, 1);
+    }
+    uint64_t others = atomic_load(&s->staged_bytes);
+    bool fits = is_first_in_line(c) && (others == 0 || others + bytes <= SKY__PEER_STAGED_MAX);
+    atomic_fetch_add(&s->staged_bytes, fits ? bytes : 0);
+    sky_mutex_unlock(&s->mutex);
+    return fits;
+}
+
+static void leave_line(sky__peer_connection *c) {
+    sky_peer_server *s = c->server;
+    sky_mutex_lock(&s->mutex);
+    atomic_fetch_sub(&s->line_count, c->turn != 0);
+    c->turn = 0;
+    sky_mutex_unlock(&s->mutex);
+}
+
+/* Room for the payloads that come; false: there is none now. */
 static bool find_places(sky__peer_connection *c, sky__peer_run *run) {
     sky_peer_server *s = c->server;
-    uint64_t before = atomic_fetch_add(&s->staged_bytes, run->put_bytes);
-    if (before == 0 || before + run->put_bytes <= SKY__PEER_STAGED_MAX ||
-        run->put_bytes <= SKY__PEER_SMALL_PUT) {
-        uint64_t rest = reserve_large(s, run);
-        run->staged = rest > 0 ? sky__peer_staging_take(s, rest, &run->staged_room) : NULL;
-        run->placed = rest == 0 || run->staged;
-        if (run->placed)
-            return true;
-        run->staged_room = 0;
-        give_reserves(s, run);
+    uint64_t share = share_of(run);
+    if (share > 0 && !take_share(c, share))
+        return false;
+    uint64_t rest = reserve_large(s, run);
+    run->staged = rest > 0 ? sky__peer_staging_take(s, rest, &run->staged_room) : NULL;
+    run->placed = rest == 0 || run->staged;
+    if (run->placed) {
+        if (share > 0)
+            leave_line(c);
+        c->coming_since = sky_now();
+        return true;
     }
-    atomic_fetch_sub(&s->staged_bytes, run->put_bytes);
+    run->staged_room = 0;
+    give_reserves(s, run);
+    atomic_fetch_sub(&s->staged_bytes, share);
     return false;
+}
+
+sky_time sky__peer_coming_by(const sky__peer_connection *c) {
+    uint64_t share = c->coming && c->coming->placed ? share_of(c->coming) : 0;
+    if (share == 0 || atomic_load(&c->server->line_count) == 0)
+        return SKY_TIME_NEVER;
+    return c->coming_since + c->server->stuck_ns +
+           (sky_time)(share * (SKY_SECONDS(1) / SKY__PEER_PUT_BYTES_S));
 }
 
 /* On to the next payload of a put of which bytes come. */
@@ -387,6 +435,22 @@ static bool send_piece(sky__peer_connection *c, const sky__peer_run *run) {
     return sent;
 }
 
+static bool take_listing(sky__peer_connection *c) {
+    _Atomic uint32_t *count = &c->server->listing_count;
+    c->lists = atomic_fetch_add(count, 1) < SKY__PEER_LISTINGS_MAX;
+    atomic_fetch_sub(count, !c->lists);
+    c->waits_to_list = !c->lists;
+    return c->lists;
+}
+
+static void give_listing(sky__peer_connection *c) {
+    free(c->text);
+    c->text = NULL;
+    atomic_fetch_sub(&c->server->listing_count, c->lists);
+    c->lists = false;
+}
+
+/* False: there is no room, or others list. */
 static bool tell_runs(sky__peer_connection *c) {
     sky_peer_frame *f = c->frame;
     sky_cache *cache = c->server->cache;
@@ -398,6 +462,8 @@ static bool tell_runs(sky__peer_connection *c) {
     if (c->question != SKY_PEER_STAT && c->server->has_peers) {
         status = SKY_E_UNSUPPORTED; /* it would ask them, and they us */
     } else if (c->question == SKY_PEER_LIST) {
+        if (!take_listing(c))
+            return false;
         status = sky__listing(cache, 0, &c->text, &text_bytes);
     } else if (c->question == SKY_PEER_VERIFY) {
         sky_verify_report r = {0};
@@ -429,8 +495,8 @@ static bool answer_step(sky__peer_connection *c) {
         return c->text_at < c->text_bytes && lend_piece(c, c->text, c->text_bytes, &c->text_at);
     if (c->announced)
         return send_piece(c, c->first);
-    if (c->asked)
-        return tell_runs(c);
+    if (c->asked && tell_runs(c))
+        return true;
     if (!c->first || !announce_run(c, c->first))
         return false;
     c->announced = true;
@@ -448,10 +514,8 @@ bool sky__peer_answer(sky__peer_connection *c) {
 
 void sky__peer_note_flushed(sky__peer_connection *c) {
     sky__peer_run *run = c->first;
-    if (c->text && c->text_at == c->text_bytes) {
-        free(c->text);
-        c->text = NULL;
-    }
+    if (c->lists && c->text_at == c->text_bytes)
+        give_listing(c);
     if (!c->announced || c->sending_n < run->count)
         return;
     c->announced = false;
@@ -481,5 +545,6 @@ void sky__peer_runs_end(sky__peer_connection *c) {
         free_run(c, c->stalled);
     free_list(c, c->runs);
     free_list(c, c->first);
-    free(c->text);
+    give_listing(c);
+    leave_line(c);
 }

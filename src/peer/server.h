@@ -23,9 +23,12 @@
 #define SKY__PEER_STRANGERS_MAX 32u             /* that have not shown a key yet */
 #define SKY__PEER_HELLO_NS      SKY_SECONDS(5)  /* until a connection has shown its key */
 #define SKY__PEER_STUCK_NS      SKY_SECONDS(30) /* without a byte in the middle of something */
-#define SKY__PEER_STAGED_MAX    ((uint64_t)256 << 20) /* puts that have not come whole, of all */
+#define SKY__PEER_STAGED_MAX    ((uint64_t)256 << 20) /* large puts that have not come whole */
 #define SKY__PEER_SMALL_PUT     ((uint64_t)512 << 10) /* needs none of that room */
+#define SKY__PEER_PUT_BYTES_S   ((uint64_t)1 << 20)   /* at least, while others wait for its room */
 #define SKY__PEER_RESERVE_MIN   ((uint64_t)64 << 10)  /* smaller payloads are copied */
+
+#define SKY__PEER_LISTINGS_MAX 4u /* at a time: each is a text of all entries */
 
 #define SKY__PEER_KEPT_MAX       2u /* of staging that is over */
 #define SKY__PEER_KEPT_BYTES_MAX ((uint64_t)32 << 20)
@@ -71,7 +74,9 @@ typedef struct sky__peer_connection {
     uint64_t coming_at;
     sky_checksum_state coming_sum; /* of what came of it, in a reserve */
     sky__peer_run *stalled;        /* the cache had no room for it */
-    bool waits_for_room; /* for one of these two: nothing more is received until it is there */
+    bool waits_for_room;   /* for one of these two: nothing more is received until it is there */
+    uint64_t turn;         /* in the line for room; 0: not in it; under the server's mutex */
+    sky_time coming_since; /* when the put that comes got its room */
     sky__peer_run *first, *last; /* answered; payloads of the first are being sent */
     bool announced;              /* its frame is sent: now item n, from `at` */
     uint32_t sending_n;
@@ -79,7 +84,8 @@ typedef struct sky__peer_connection {
     bool asked;
     sky_peer_question question;
     uint32_t question_id;
-    uint8_t *text; /* a listing that is to be sent; NULL: none */
+    bool lists, waits_to_list; /* it has, or waits for, one of the listings of its server */
+    uint8_t *text;             /* a listing that is to be sent; NULL: none */
     uint64_t text_bytes, text_at;
     sky_time moved_at; /* when a byte went or came */
 } sky__peer_connection;
@@ -101,14 +107,16 @@ struct sky_peer_server {
     _Atomic sky_time hello_ns, stuck_ns; /* as above at first; tests are less patient */
     sky_thread thread;
     _Atomic uint64_t staged_bytes, sent_bytes, received_bytes;
-    _Atomic uint64_t run_count; /* frames of operations that came */
+    _Atomic uint64_t run_count;  /* frames of operations that came */
+    _Atomic uint32_t line_count; /* connections that wait for room */
+    _Atomic uint32_t listing_count;
 
     sky_mutex mutex; /* all that follows */
     struct { /* staging of puts that are over, for the next: new pages cost as much as copying */
         uint8_t *data; /* NULL: none */
         uint64_t room;
     } kept[SKY__PEER_KEPT_MAX];
-    uint64_t numbers;
+    uint64_t numbers, turns;
     uint32_t stranger_count;
     sky_peer_stat stat;
     sky_time complain_at; /* lines for the log: so many in a second */
@@ -142,6 +150,8 @@ void sky__peer_staging_give(sky_peer_server *s, uint8_t *staging, uint64_t room)
  * no more is to be received until sky__peer_find_room says so */
 sky_status sky__peer_take_run(sky__peer_connection *c);
 bool sky__peer_find_room(sky__peer_connection *c);
+/* By when the put that comes is to be whole; SKY_TIME_NEVER: nobody waits for its room. */
+sky_time sky__peer_coming_by(const sky__peer_connection *c);
 void sky__peer_take_cancel(sky__peer_connection *c);
 /* The payload of a put that is coming, as a sink has it. */
 uint64_t sky__peer_coming(const sky__peer_connection *c);
