@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <unistd.h>
 
 #include "io/clock.h"
 #include "io/sync.h"
@@ -14,6 +15,7 @@
 #include "peer/peer_fixture.h"
 #include "tier/peer/link.h"
 #include "tier/peer/peer.h"
+#include "tier/peer/peer_state.h"
 #include "tier/tier_fixture.h"
 
 #define PAYLOAD_BYTES (1u << 20)
@@ -210,6 +212,73 @@ static void operations_end_and_go_on(void **state) {
     }
 }
 
+/* ---- one host of several ---- */
+
+static sky_status answer_lookup(void *self, const uint8_t *data, size_t bytes) {
+    static sky_peer_frame done;
+    sky_status status = take_frame(self, data, bytes);
+    if (status != SKY_OK || host.frame.op != SKY_OP_HAS)
+        return status;
+    done = (sky_peer_frame){.kind = SKY_PEER_DONE, .id = host.frame.id, .count = host.frame.count};
+    done.results[0].bytes = PAYLOAD_BYTES;
+    say(&done);
+    return SKY_OK;
+}
+
+static void *answer_lookups(void *argument) {
+    const sky_peer_sink sink = {NULL, expects_none, answer_lookup, NULL, NULL, NULL};
+    sky_peer_socket socket;
+    (void)argument;
+    sky_status status = accept_client(&socket) && let_in(&socket) ? SKY_MISS : SKY_E_IO;
+    while (status == SKY_MISS) {
+        (void)sky_peer_socket_wait(sky_peer_link_socket(host.link), true, false, -1,
+                                   sky_now() + PATIENCE);
+        status = sky_peer_link_receive(host.link, &sink);
+    }
+    sky_peer_link_destroy(host.link);
+    host.link = NULL;
+    return NULL;
+}
+
+static void write_peers(const char *path) {
+    FILE *out = fopen(path, "w");
+    assert_non_null(out);
+    fprintf(out, "%s plain\n", host.address);
+    assert_int_equal(fclose(out), 0);
+}
+
+/* It goes on to answer lookups, so that its silence shows in the get alone. */
+static void a_get_that_is_never_answered_ends(void **state) {
+    const sky__peer_patience before = sky__peer_patience_of_new;
+    static const sky_tier_env env;
+    static uint8_t memory[PAYLOAD_BYTES];
+    char path[64], url[128];
+    sky_tier *tier;
+    sky_span span = {memory, sizeof memory};
+    sky_item item = {.key = sky_fixture_key(1), .spans = &span, .span_count = 1};
+    (void)state;
+    snprintf(path, sizeof path, "/tmp/skymem-false-%d", getpid());
+    write_peers(path);
+    snprintf(url, sizeof url, "skymem://?peers=%s&connections=1%s", path, sky_peer_fixture_query());
+    assert_int_equal(sky_thread_start(&host.thread, "host", answer_lookups, NULL), SKY_OK);
+    sky__peer_patience_of_new.silent_ns = SKY_MS(200);
+    assert_int_equal(sky_peer_tier_open(url, &env, &tier, NULL), SKY_OK);
+    sky__peer_patience_of_new = before;
+    sky_batch batch = sky_fixture_submit(tier, SKY_OP_GET, &item, 1, NULL);
+    sky_status status = SKY_E_DEADLINE, looked = SKY_OK;
+    sky_time until = sky_now() + PATIENCE;
+    while (status == SKY_E_DEADLINE && sky_now() < until) {
+        if (looked == SKY_OK)
+            looked = sky_fixture_one(tier, SKY_OP_HAS, sky_fixture_key(2));
+        status = sky_tier_wait(tier, batch, sky_now() + SKY_MS(5));
+    }
+    assert_int_equal(status, SKY_OK);
+    assert_int_not_equal(item.status, SKY_OK);
+    tier->ops->close(tier);
+    sky_thread_join(&host.thread);
+    unlink(path);
+}
+
 static int start_listening(void **state) {
     sky_peer_carrier by;
     sky_address at, bound;
@@ -229,7 +298,8 @@ static int stop_listening(void **state) {
 }
 
 static int run_over(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(operations_end_and_go_on)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(operations_end_and_go_on),
+                                       cmocka_unit_test(a_get_that_is_never_answered_ends)};
     return cmocka_run_group_tests(tests, start_listening, stop_listening);
 }
 

@@ -2,10 +2,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "io/clock.h"
 #include "tier/fields.h"
 #include "tier/peer/peer_state.h"
 #include "tier/spans.h"
+
+/* For one operation while others are answered, times that for a host without a word: it may read a
+ * payload from a slow disk. */
+#define ONE_PATIENCE 4
 
 static void answer_item(sky__peer *p, const sky__peer_job *j, uint32_t i, sky_answer *a) {
     a->tier = a->status == SKY_OK ? p->env.index : SKY_TIER_NONE;
@@ -240,14 +245,18 @@ bool sky__peer_has_to_write(sky__peer_lane *l) {
     return l->writing.flight || first_job(l);
 }
 
-sky_time sky__peer_looks_since(const sky__peer_lane *l) {
-    sky_time since = SKY_TIME_NEVER;
+sky_time sky__peer_silent_at(const sky__peer_lane *l) {
+    sky_time first = SKY_TIME_NEVER, patience = l->peer->patience.silent_ns;
     for (uint32_t i = 0; i < SKY__PEER_FLIGHTS_MAX; i++) {
         const sky__peer_flight *f = &l->flights[i];
-        if (f->job && f->job->op == SKY_OP_HAS && f->made_at < since)
-            since = f->made_at;
+        if (!f->job || (f->job->op != SKY_OP_HAS && f->job->op != SKY_OP_GET))
+            continue;
+        sky_time until = sky__later(f->made_at, l->got_at) + ONE_PATIENCE * patience;
+        if (f->job->op == SKY_OP_HAS)
+            until = sky__sooner(until, sky__later(f->made_at, l->heard_at) + patience);
+        first = sky__sooner(first, until);
     }
-    return since;
+    return first;
 }
 
 /* ---- answers ---- */
@@ -301,6 +310,7 @@ sky_status sky__peer_take_done(sky__peer_lane *l) {
     for (uint32_t n = 0; n < f->count; n++)
         if (done->results[n].bytes > f->bytes[n])
             return SKY_E_CORRUPT;
+    l->got_at = sky_now();
     memcpy(l->results, done->results, f->count * sizeof *l->results);
     l->reading = (sky__peer_moving){.flight = f};
     read_next(l);
@@ -326,6 +336,7 @@ uint32_t sky__peer_place(sky__peer_lane *l, size_t bytes, sky_span *spans) {
 
 void sky__peer_placed(sky__peer_lane *l, size_t bytes) {
     sky__peer_moving *r = &l->reading;
+    l->got_at = sky_now();
     r->at += bytes;
     if (r->guarded)
         sky_batches_leave(l->peer->tier.batches, r->flight->job->batch);

@@ -273,15 +273,6 @@ static bool watch_link(sky__peer_lane *l, bool writes) {
     return true;
 }
 
-/* Until when a host of several may say nothing to a lookup: others may have what it is asked for,
- * so it is not waited for as long as TCP, or the caller, would. */
-static sky_time silent_at(const sky__peer_lane *l) {
-    sky_time since = l->peer->file ? sky__peer_looks_since(l) : SKY_TIME_NEVER;
-    if (since == SKY_TIME_NEVER)
-        return SKY_TIME_NEVER;
-    return (since > l->heard_at ? since : l->heard_at) + l->peer->patience.silent_ns;
-}
-
 /* One turn of a lane that is connected. */
 static void serve_lane(sky__peer_lane *l) {
     const sky_peer_sink sink = sink_of(l);
@@ -302,7 +293,9 @@ static void serve_lane(sky__peer_lane *l) {
     if (!watch_link(l, sent == SKY_E_BUSY))
         return;
     const int fds[] = {l->event, l->watch};
-    sky_time until = silent_at(l);
+    /* Others of a file may have what it is asked for: it is not waited for as long as TCP, or the
+     * caller, would. */
+    sky_time until = l->peer->file ? sky__peer_silent_at(l) : SKY_TIME_NEVER;
     sky_local_poll(fds, writes, ready, 2, until);
     if (!ready[0] && !ready[1] && sky_now() >= until) {
         note_reached(l, SKY_E_DEADLINE);

@@ -167,6 +167,7 @@ struct sky__peer_lane {
     sky_peer_link *link; /* the rest is the thread's alone. NULL: not connected */
     bool welcomed;
     sky_time heard_at;    /* when a byte came */
+    sky_time got_at;      /* when a get was answered, or a byte of one came */
     uint32_t frame_count; /* so far */
     sky__peer_flight flights[SKY__PEER_FLIGHTS_MAX];
     sky__peer_moving writing, reading;
@@ -215,8 +216,9 @@ void sky__peer_set_end_job(sky__peer_request *r);
 /* Write records as long as there is room. False: there was none, or nothing to write. */
 bool sky__peer_write(sky__peer_lane *l);
 bool sky__peer_has_to_write(sky__peer_lane *l);
-/* When the oldest lookup under way was made; SKY_TIME_NEVER: there is none. */
-sky_time sky__peer_looks_since(const sky__peer_lane *l);
+/* Until when a host may say nothing to lookups, or send nothing of gets; SKY_TIME_NEVER: there are
+ * none. */
+sky_time sky__peer_silent_at(const sky__peer_lane *l);
 /* What the sink of a link needs, of runs. */
 sky_status sky__peer_take_done(sky__peer_lane *l);
 uint64_t sky__peer_expected(const sky__peer_lane *l);
