@@ -18,7 +18,8 @@
  *
  * Surprise: for each column of the stripe the session keeps only the first and the last stripe that
  * lack it, as a satellite that restarted lacks all its pieces. If a piece between is there, it is
- * sent a second time, which does no harm. */
+ * sent a second time, which does no harm. The short stripe at the end has its parity on other
+ * servers, so its columns are kept apart. */
 #include "base/bug.h"
 #include "base/clock.h"
 #include "ground/session_state.h"
@@ -149,7 +150,8 @@ static void check_lost(sky_session *s, uint32_t op, sky_status status) {
         if (o->here >> i & 1)
             continue;
         uint32_t column = o->unit % columns_of(s, r);
-        r->check.lacking.bits[column / 64] |= (uint64_t)1 << column % 64;
+        r->check.lacking[stripe == stripes_whole(s, r)].bits[column / 64] |= (uint64_t)1
+                                                                             << column % 64;
         r->check.any = true;
         r->check.first = stripe + i < r->check.first ? stripe + i : r->check.first;
         r->check.last = stripe + i > r->check.last ? stripe + i : r->check.last;
@@ -229,7 +231,9 @@ void sky__mends_feed(sky_session *s) {
            s->repairs_open < MENDS_OPEN && (request = mend_next(s)) != SKY__NONE) {
         sky__request *r = &s->requests.rows[request];
         uint64_t bytes = (uint64_t)s->core.servers * s->core.config.chunk_bytes;
-        sky__repair_columns(s, request, r->unit_next++ * s->core.servers + 1, &r->check.lacking);
+        uint32_t stripe = r->unit_next++;
+        sky__repair_columns(s, request, stripe * s->core.servers + 1,
+                            &r->check.lacking[stripe == stripes_whole(s, r)]);
         s->mend_next = s->core.now + SHARE * sky_link_busy_ns(s->core.config.link_bits_s, bytes);
     }
 }

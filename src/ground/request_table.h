@@ -120,8 +120,8 @@ typedef struct {
         uint32_t unheard; /* … of which so many are on satellites that did not answer */
     } tell;
     struct {
-        sky__columns lacking; /* these columns … */
-        uint32_t first, last; /* … in these stripes */
+        sky__columns lacking[2]; /* these columns: of whole stripes, of the short one … */
+        uint32_t first, last;    /* … in these stripes */
         bool any;
     } check;
 } sky__request;
