@@ -1,0 +1,259 @@
+#include "tier/mem/kept.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "io/local.h"
+#include "io/pages.h"
+#include "io/shared.h"
+#include "tier/mem/memory.h"
+
+#define MAGIC "skymem kept 1"
+
+/* For a process of this machine and boot: as it lies in memory. */
+typedef struct {
+    char magic[16];
+    uint32_t row_bytes;
+    uint32_t segment_count;
+    uint64_t segment_bytes;
+    uint64_t rows;
+    uint64_t checksum; /* of all rows */
+} head;
+
+typedef struct {
+    sky_key key;
+    sky_key parent;
+    uint64_t place;
+    uint64_t checksum; /* of the payload; its name and a NUL are behind it */
+    int64_t expires_ms;
+    uint32_t payload_bytes;
+    uint16_t name_bytes; /* 0: none */
+    uint8_t coding;
+    uint8_t evict;
+    uint8_t pinned;
+    uint8_t none[7];
+} row;
+_Static_assert(sizeof(row) == 104, "no gap, whose bytes would be anything");
+
+/* ---- keep ---- */
+
+static void fill_row(const sky__memory *m, uint32_t block, row *out) {
+    const sky__memory_entry *e = &m->entries[block];
+    sky_block_info info;
+    sky_index_info(m->index, block, &info);
+    *out = (row){.key = e->key,
+                 .parent = e->parent,
+                 .place = (uint64_t)(sky__memory_bytes(m, e->extent) - m->region),
+                 .checksum = e->checksum,
+                 .expires_ms = e->expires_ms,
+                 .payload_bytes = e->payload_bytes,
+                 .name_bytes = e->named ? e->name_bytes : 0,
+                 .coding = info.coding,
+                 .evict = e->evict,
+                 .pinned = sky_index_pinned(m->index, block)};
+}
+
+/* Those that may be evicted, the next victim first; then the others. Returns how many. */
+static uint64_t fill_rows(const sky__memory *m, bool *seen, row *rows) {
+    uint64_t count = 0;
+    for (uint32_t b = SKY_BLOCK_NONE;
+         (b = sky_index_victim_after(m->index, b)) != SKY_BLOCK_NONE;) {
+        if (!seen[b])
+            fill_row(m, b, &rows[count++]);
+        seen[b] = true;
+    }
+    for (uint32_t b = 0; (b = sky_index_next(m->index, b)) != SKY_BLOCK_NONE; b++)
+        if (!seen[b])
+            fill_row(m, b, &rows[count++]);
+    return count;
+}
+
+sky_status sky_memory_tier_keep(sky_tier *tier, int *index) {
+    sky__memory *m = sky__memory_of(tier);
+    if (!m || !m->shared)
+        return SKY_E_UNSUPPORTED;
+    sky__memory_lock(m);
+    size_t bytes = sizeof(head) + sky_index_count(m->index) * sizeof(row);
+    head *h = calloc(1, bytes);
+    bool *seen = calloc(sky_index_capacity(m->index), sizeof *seen);
+    if (h && seen) {
+        *h = (head){.magic = MAGIC,
+                    .row_bytes = sizeof(row),
+                    .segment_count = m->segments.count,
+                    .segment_bytes = m->segments.segment_bytes};
+        h->rows = fill_rows(m, seen, (row *)(h + 1));
+        h->checksum = sky_checksum(h + 1, h->rows * sizeof(row), 0);
+    }
+    sky__memory_unlock(m);
+    sky_status status = h && seen ? sky_shared_copy(h, bytes, index) : SKY_E_NOMEM;
+    free(seen);
+    free(h);
+    return status;
+}
+
+/* ---- restore ---- */
+
+/* What another process kept, mapped. */
+typedef struct {
+    const sky_memory_kept *kept;
+    head *head; /* NULL: it is none */
+    size_t head_bytes;
+    const row *rows;
+    uint8_t *region; /* its segments, side by side */
+    uint64_t region_bytes;
+    bool mapped[SKY_SEGMENTS_MAX];
+    uint32_t gone; /* segments before this one */
+} old;
+
+static bool is_index(const head *h, uint64_t bytes) {
+    return bytes >= sizeof *h && memcmp(h->magic, MAGIC, sizeof MAGIC) == 0 &&
+           h->row_bytes == sizeof(row) && h->rows <= UINT32_MAX &&
+           h->rows == (bytes - sizeof *h) / sizeof(row) && h->segment_count > 0 &&
+           h->segment_count <= SKY_SEGMENTS_MAX && h->segment_bytes % sky_pages_unit() == 0 &&
+           h->segment_bytes > 0 && h->segment_bytes <= UINT64_MAX / SKY_SEGMENTS_MAX &&
+           h->checksum == sky_checksum(h + 1, h->rows * sizeof(row), 0);
+}
+
+/* Errors: SKY_E_CORRUPT, SKY_E_NOMEM */
+static sky_status map_index(old *o) {
+    uint64_t bytes = sky_shared_bytes(o->kept->index);
+    if (bytes == 0 || !sky_shared_is_safe(o->kept->index, bytes))
+        return SKY_E_CORRUPT;
+    sky_status status = sky_pages_reserve(bytes, (void **)&o->head, NULL);
+    if (status != SKY_OK)
+        return status;
+    o->head_bytes = bytes;
+    status = sky_shared_map(o->kept->index, o->head, bytes, SKY_SHARED_READ);
+    if (status == SKY_OK && !is_index(o->head, bytes))
+        status = SKY_E_CORRUPT;
+    o->rows = (const row *)(o->head + 1);
+    return status;
+}
+
+static sky_status map_segments(old *o) {
+    uint64_t bytes = o->head->segment_bytes;
+    o->region_bytes = o->head->segment_count * bytes;
+    sky_status status = sky_pages_reserve(o->region_bytes, (void **)&o->region, NULL);
+    for (uint32_t i = 0; i < o->head->segment_count && status == SKY_OK; i++)
+        o->mapped[i] = sky_shared_is_safe(o->kept->segments[i], bytes) &&
+                       sky_shared_map(o->kept->segments[i], o->region + i * bytes, bytes,
+                                      SKY_SHARED_READ) == SKY_OK;
+    return status;
+}
+
+/* Let segments before this one go. */
+static void pass_segments(old *o, uint32_t end) {
+    for (; o->gone < end; o->gone++) {
+        uint32_t i = o->gone;
+        if (o->mapped[i])
+            (void)sky_shared_unmap(o->region + i * o->head->segment_bytes, o->head->segment_bytes);
+        sky_local_close(o->kept->segments[i]);
+        if (o->kept->segments[i] >= 0 && o->kept->gone)
+            o->kept->gone(o->kept->context, i);
+    }
+}
+
+/* All of it lies in segments that are there. */
+static bool lies_somewhere(const old *o, const row *r) {
+    uint64_t bytes = (uint64_t)r->payload_bytes + r->name_bytes;
+    if (bytes > o->region_bytes || r->place > o->region_bytes - bytes)
+        return false;
+    uint64_t last = bytes > 0 ? r->place + bytes - 1 : r->place;
+    for (uint64_t i = r->place / o->head->segment_bytes; bytes > 0; i++) {
+        if (!o->mapped[i])
+            return false;
+        if (i == last / o->head->segment_bytes)
+            break;
+    }
+    return true;
+}
+
+static sky_status answer_one(sky_tier *tier, sky_op op, sky_item *item, const sky_call *call) {
+    tier->ops->answer(tier, op, item, 1, call);
+    return item->status;
+}
+
+static void restore_row(const sky__memory *m, sky_tier *tier, const old *o, const row *r,
+                        sky_memory_restored *out) {
+    int64_t left_ms = r->expires_ms - m->env.clock->wall_ms(m->env.clock);
+    if (!lies_somewhere(o, r) ||
+        sky_checksum(o->region + r->place, r->payload_bytes, 0) != r->checksum) {
+        out->lost++;
+        return;
+    }
+    if (r->expires_ms != 0 && left_ms <= 0) {
+        out->ended++;
+        return;
+    }
+    const uint8_t *payload = o->region + r->place;
+    sky_span span = {(void *)payload, r->payload_bytes};
+    sky_item item = {.key = r->key,
+                     .parent = r->parent,
+                     .spans = &span,
+                     .span_count = 1,
+                     .name = r->name_bytes ? (const char *)payload + r->payload_bytes : NULL,
+                     .name_bytes = r->name_bytes};
+    sky_call call = {.coding = r->coding, .evict = r->evict};
+    if (r->expires_ms != 0)
+        call.ttl_s = left_ms / 1000 < UINT32_MAX ? (uint32_t)((left_ms + 999) / 1000) : UINT32_MAX;
+    sky_status status = answer_one(tier, SKY_OP_PUT, &item, &call);
+    out->entries += status == SKY_OK;
+    out->bytes += status == SKY_OK ? r->payload_bytes : 0;
+    out->ended += status == SKY_E_FULL;
+    out->lost += status != SKY_OK && status != SKY_E_FULL;
+}
+
+static int by_place(const void *a, const void *b, void *rows) {
+    const row *r = rows;
+    uint64_t x = r[*(const uint32_t *)a].place, y = r[*(const uint32_t *)b].place;
+    return (x > y) - (x < y);
+}
+
+/* By place, so that segments go one after the other. Errors: SKY_E_NOMEM */
+static sky_status restore_rows(sky_tier *tier, old *o, sky_memory_restored *out) {
+    uint32_t count = (uint32_t)o->head->rows;
+    uint32_t *order = malloc((count + 1) * sizeof *order);
+    if (!order)
+        return SKY_E_NOMEM;
+    for (uint32_t i = 0; i < count; i++)
+        order[i] = i;
+    qsort_r(order, count, sizeof *order, by_place, (void *)o->rows);
+    for (uint32_t i = 0; i < count; i++) {
+        const row *r = &o->rows[order[i]];
+        uint64_t segment = r->place / o->head->segment_bytes;
+        pass_segments(o, segment < o->head->segment_count ? (uint32_t)segment : o->gone);
+        restore_row(sky__memory_of(tier), tier, o, r, out);
+    }
+    free(order);
+    return SKY_OK;
+}
+
+/* What would have been evicted first is used first. */
+static void restore_order(sky_tier *tier, const old *o) {
+    const sky_call call = {0};
+    for (uint64_t i = 0; i < o->head->rows; i++) {
+        sky_item item = {.key = o->rows[i].key};
+        (void)answer_one(tier, SKY_OP_PREFETCH, &item, &call);
+        if (o->rows[i].pinned)
+            (void)answer_one(tier, SKY_OP_PIN, &item, &call);
+    }
+}
+
+sky_status sky_memory_tier_restore(sky_tier *tier, const sky_memory_kept *kept,
+                                   sky_memory_restored *out) {
+    old o = {.kept = kept};
+    *out = (sky_memory_restored){0};
+    sky_status status = sky__memory_of(tier) ? map_index(&o) : SKY_E_UNSUPPORTED;
+    if (status == SKY_OK)
+        status = map_segments(&o);
+    if (status == SKY_OK)
+        status = restore_rows(tier, &o, out);
+    if (status == SKY_OK)
+        restore_order(tier, &o);
+    pass_segments(&o, SKY_SEGMENTS_MAX);
+    sky_pages_release(o.region, o.region_bytes);
+    sky_pages_release(o.head, o.head_bytes);
+    sky_local_close(kept->index);
+    return status;
+}
