@@ -11,8 +11,6 @@
 
 #include "daemon.h"
 
-#define PASSED_FIRST 3 /* SD_LISTEN_FDS_START */
-
 static int ready_end = -1; /* of a pipe to the process that was started */
 static char log_path[128];
 
@@ -64,13 +62,4 @@ void background_ready(void) {
         close(ready_end);
     close(null);
     close(log);
-}
-
-int passed_listener(void) {
-    const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
-    bool ours = pid && count && strtol(pid, NULL, 10) == getpid() && strcmp(count, "1") == 0;
-    unsetenv("LISTEN_PID");
-    unsetenv("LISTEN_FDS");
-    unsetenv("LISTEN_FDNAMES");
-    return ours ? PASSED_FIRST : -1;
 }

@@ -1,4 +1,4 @@
-/* A daemon in the background, and a socket that it was passed. */
+/* A daemon in the background. */
 #ifndef SKYMEMD_BACKGROUND_H
 #define SKYMEMD_BACKGROUND_H
 
@@ -7,8 +7,5 @@
  * exit code. Its log is next to the socket, unless SKYMEM_LOG names another. */
 int background_start(const char *socket_path);
 void background_ready(void);
-
-/* The listening socket of a service manager (sd_listen_fds(3)); -1: none. */
-int passed_listener(void);
 
 #endif

@@ -43,20 +43,42 @@ int daemon_catch_signals(int *fd) {
     return daemon_catch_set(&set, fd);
 }
 
-void daemon_notify(const char *state) {
+bool daemon_notify_with(const char *state, int passed) {
     const char *path = getenv("NOTIFY_SOCKET");
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (!path || (path[0] != '/' && path[0] != '@') || strlen(path) >= sizeof address.sun_path)
-        return;
+        return false;
     memcpy(address.sun_path, path, strlen(path));
     if (path[0] == '@')
         address.sun_path[0] = '\0';
-    socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path));
+    union {
+        char bytes[CMSG_SPACE(sizeof passed)];
+        struct cmsghdr aligned;
+    } control = {0};
+    struct iovec words = {(char *)state, strlen(state)};
+    struct msghdr message = {
+        .msg_name = &address,
+        .msg_namelen = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path)),
+        .msg_iov = &words,
+        .msg_iovlen = 1};
+    if (passed >= 0) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof control.bytes;
+        struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof passed);
+        memcpy(CMSG_DATA(c), &passed, sizeof passed);
+    }
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return;
-    sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&address, bytes);
-    close(fd);
+    bool sent = fd >= 0 && sendmsg(fd, &message, MSG_NOSIGNAL) >= 0;
+    if (fd >= 0)
+        close(fd);
+    return sent;
+}
+
+void daemon_notify(const char *state) {
+    (void)daemon_notify_with(state, -1);
 }
 
 void daemon_ready(void) {

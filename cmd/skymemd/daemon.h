@@ -3,6 +3,7 @@
 #define SKYMEMD_DAEMON_H
 
 #include <signal.h>
+#include <stdbool.h>
 
 enum { DONE = 0, FAILED = 1, USAGE = 2 };
 
@@ -14,6 +15,8 @@ int daemon_catch_set(const sigset_t *set, int *fd);
 int daemon_catch_signals(int *fd);
 /* Tell a service manager, where there is one; see sd_notify(3). */
 void daemon_notify(const char *state);
+/* The same with a descriptor, which stays the caller's; -1: none. False: nobody was told. */
+bool daemon_notify_with(const char *state, int passed);
 /* Say "ready" to the program that started this one. */
 void daemon_ready(void);
 

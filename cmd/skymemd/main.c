@@ -3,6 +3,7 @@
 #include "background.h"
 #include "config.h"
 #include "daemon.h"
+#include "passed.h"
 #include "peers.h"
 #include "satellite.h"
 
@@ -51,6 +52,7 @@ typedef struct {
     const char *satellite, *scenario_path, *state_path;
     int reload_fd;
     daemon_peers peers;
+    passed_descriptors passed;
 } host;
 
 static const char usage_text[] =
@@ -426,7 +428,12 @@ static int prepare_host(host *h, sky_host_options *o) {
     static char path[108];
     sky_error error = {0};
     daemon_stores *stores = stores_of(h);
-    o->listen_fd = passed_listener();
+    passed_take(&h->passed);
+    o->listen_fd = h->passed.listener;
+    o->kept = h->passed.kept;
+    o->kept_count = h->passed.kept_count;
+    o->forget = passed_forget;
+    o->keep = passed_may_keep() ? passed_keep : NULL;
     o->socket_path = h->flags.socket_path ? h->flags.socket_path : h->config->socket_path;
     if (h->automatic) {
         if (sky_host_path(path, sizeof path, &error) != SKY_OK)
@@ -492,6 +499,7 @@ static int serve_host(host *h) {
     }
     drop_config(h->config);
     drop_config(h->config_before);
+    passed_free(&h->passed);
     return code;
 }
 

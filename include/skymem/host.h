@@ -56,6 +56,12 @@ typedef struct {
     size_t user_count; /* at most SKY_HOST_USERS_MAX */
 } sky_host_settings;
 
+/* Memory that an earlier host handed over, as a service manager held it meanwhile. */
+typedef struct {
+    const char *name; /* as it was kept under */
+    int fd;           /* the host closes it */
+} sky_host_kept;
+
 /* Zero what you do not set. */
 typedef struct {
     size_t struct_bytes;     /* sizeof(sky_host_options) of the caller's header */
@@ -79,6 +85,17 @@ typedef struct {
      * fail, and the host ends then. closing: it is used no more after this. NULL is fine. */
     sky_status (*opened)(void *context, sky_cache *cache, sky_error *error);
     void (*closing)(void *context);
+    /* The arenas of a host that ends, for the next one (sd_pid_notify_with_fds(3)). At the end
+     * `keep` is called with a name (letters, digits and . _ -; at most 100 bytes) and a descriptor,
+     * which it may send elsewhere and does not close. NULL: nothing is kept.
+     * The next host is given these as `kept`, and copies what it can use before `ready`. What it
+     * has read it has forgotten where it was held: `forget`. sure: it returns when that is done, or
+     * false when nobody knows. Then nothing of an arena is used, as it could be read once more
+     * later, when it has become old. */
+    void (*keep)(void *context, const char *name, int fd);
+    bool (*forget)(void *context, const char *name, bool sure);
+    const sky_host_kept *kept;
+    size_t kept_count;
 } sky_host_options;
 
 /* Serve clients until stop_fd is readable, or none was there for settings.idle_s. Then answer what

@@ -336,7 +336,10 @@ static sky_status host_start(sky__host *h, sky_error *error) {
                                          : sky_local_listen(o->socket_path, &h->listener, error);
     if (status == SKY_OK)
         status = sky__tenant_open(h, &own, error);
-    return status == SKY_OK ? sky__tenants_open(h, error) : status;
+    if (status == SKY_OK)
+        status = sky__tenants_open(h, error);
+    sky__tenants_take_over(h);
+    return status;
 }
 
 static void host_end(sky__host *h) {
@@ -353,6 +356,7 @@ static void host_end(sky__host *h) {
 static bool read_options(const sky_host_options *options, sky_host_options *out) {
     *out = (sky_host_options){0};
     if (!options || (options->struct_bytes != sizeof *options &&
+                     options->struct_bytes != offsetof(sky_host_options, keep) &&
                      options->struct_bytes != offsetof(sky_host_options, opened) &&
                      options->struct_bytes != offsetof(sky_host_options, listen_fd)))
         return false;
@@ -380,6 +384,7 @@ sky_status sky_host_run(const sky_host_options *options, sky_error *error) {
         if (h.options.closing)
             h.options.closing(h.options.context);
         status = flush_stores(&h, error);
+        sky__tenants_hand_over(&h);
     }
     host_end(&h);
     return status;

@@ -4,6 +4,7 @@
  *
  *   host.c       the loop: accepts, drains the caches, ends
  *   tenant.c     a user's stores
+ *   handover.c   its arena, from the host that ended and to the next
  *   client.c     one client: its frames in, its letters out, its stage
  *   published.c  what clients publish in memory of their own
  *   chores.c     listing and verifying, on a thread of their own
@@ -157,6 +158,13 @@ void sky__tenants_mark(sky__host *h);
 void sky__tenants_update(sky__host *h);
 /* Close those that leave, and of which nothing is under way. */
 void sky__tenants_sweep(sky__host *h);
+
+/* ---- handover.c ---- */
+
+/* Take what an earlier host kept of its users' arenas. All of options.kept is closed. */
+void sky__tenants_take_over(sky__host *h);
+/* Nobody uses the caches any more: keep the arenas for the next host. */
+void sky__tenants_hand_over(sky__host *h);
 
 /* ---- client.c ---- */
 

@@ -1,0 +1,79 @@
+#include "passed.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon.h"
+
+#define PASSED_FIRST 3 /* SD_LISTEN_FDS_START */
+#define KEPT_PREFIX  "skymem."
+#define BARRIER_MS   5000
+
+static void take_one(passed_descriptors *out, const char *name, int fd) {
+    bool kept = strncmp(name, KEPT_PREFIX, strlen(KEPT_PREFIX)) == 0 &&
+                strcmp(name, "skymem.socket") != 0;
+    if (kept)
+        out->kept[out->kept_count++] = (sky_host_kept){name, fd};
+    else if (out->listener < 0)
+        out->listener = fd;
+    else
+        close(fd); /* one socket is served */
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
+void passed_take(passed_descriptors *out) {
+    const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
+    const char *names = getenv("LISTEN_FDNAMES");
+    long fds = pid && count && strtol(pid, NULL, 10) == getpid() ? strtol(count, NULL, 10) : 0;
+    out->listener = -1;
+    out->names = strdup(names ? names : "");
+    char *rest = out->names;
+    for (int i = 0; i < fds && i < PASSED_MAX && rest; i++) {
+        char *name = strsep(&rest, ":");
+        take_one(out, name, PASSED_FIRST + i);
+        rest = rest ? rest : strchr(name, '\0'); /* the others have no name */
+    }
+    unsetenv("LISTEN_PID");
+    unsetenv("LISTEN_FDS");
+    unsetenv("LISTEN_FDNAMES");
+}
+
+void passed_free(passed_descriptors *p) {
+    free(p->names);
+}
+
+bool passed_may_keep(void) {
+    return getenv("NOTIFY_SOCKET") != NULL;
+}
+
+void passed_keep(void *context, const char *name, int fd) {
+    char text[256];
+    (void)context;
+    snprintf(text, sizeof text, "FDSTORE=1\nFDPOLL=0\nFDNAME=%.200s", name);
+    (void)daemon_notify_with(text, fd);
+}
+
+/* All that was said before was heard: the other end of a pipe, which goes with the words, is closed
+ * then. */
+static bool await_barrier(void) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return false;
+    bool said = daemon_notify_with("BARRIER=1", ends[1]);
+    close(ends[1]);
+    struct pollfd wait = {.fd = ends[0]};
+    bool heard = said && poll(&wait, 1, BARRIER_MS) == 1;
+    close(ends[0]);
+    return heard;
+}
+
+bool passed_forget(void *context, const char *name, bool sure) {
+    char text[256];
+    (void)context;
+    snprintf(text, sizeof text, "FDSTOREREMOVE=1\nFDNAME=%.200s", name);
+    return daemon_notify_with(text, -1) && (!sure || await_barrier());
+}
