@@ -153,8 +153,8 @@ expect 0 "$skymem" stat --satellites --store "sky+udp:$scenario" --json
 holds '0 < sum(s["answered"] for s in o["satellites"]) < 95 and len(o["satellites"]) == 95'
 expect 0 "$skymem" constellation up "$scenario" --json
 holds 'o["running"] == 95 and o["started"] > 0'
-expect 0 "$skymem" put again "$work/blob1" --store "sky+udp:$scenario"
-expect 0 "$skymem" get again -o "$work/got" --store "sky+udp:$scenario"
+patient 0 "$skymem" put again "$work/blob1" --store "sky+udp:$scenario"
+patient 0 "$skymem" get again -o "$work/got" --store "sky+udp:$scenario"
 cmp -s "$work/blob1" "$work/got" || fail "after the revival: wrong bytes"
 
 # What is put on the dead fails as what is got from them does, and says who they are; how soon,
@@ -172,14 +172,14 @@ for verb in "4 get again -o $work/got" "1 put late $work/blob1"; do
     grep -qE "$named" "$work/err" || fail "not who is silent: $(cat "$work/err")"
 done
 expect 0 "$skymem" constellation up "$scenario" --json
-expect 0 "$skymem" put again "$work/blob1" --store "sky+udp:$scenario"
+patient 0 "$skymem" put again "$work/blob1" --store "sky+udp:$scenario"
 
 # To another tenant the key is one that nobody used; a key open to others is refused.
 cp "$work/tenant.key" "$work/ours"
 python3 -c 'import secrets; print(secrets.token_hex(32))' >"$work/tenant.key"
-expect 3 timeout 600 "$skymem" get never -o "$work/got2" --store "sky+udp:$scenario"
+patient 3 timeout 600 "$skymem" get never -o "$work/got2" --store "sky+udp:$scenario"
 sed s/never/again/g "$work/err" >"$work/unused"
-expect 3 timeout 600 "$skymem" get again -o "$work/got2" --store "sky+udp:$scenario"
+patient 3 timeout 600 "$skymem" get again -o "$work/got2" --store "sky+udp:$scenario"
 cmp -s "$work/err" "$work/unused" || fail "another tenant's key and an unused one differ"
 [ ! -e "$work/got2" ] || fail "another tenant read it"
 cp "$work/ours" "$work/tenant.key"
