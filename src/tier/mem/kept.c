@@ -176,13 +176,13 @@ static sky_status answer_one(sky_tier *tier, sky_op op, sky_item *item, const sk
 
 static void restore_row(const sky__memory *m, sky_tier *tier, const old *o, const row *r,
                         sky_memory_restored *out) {
-    int64_t left_ms = r->expires_ms - m->env.clock->wall_ms(m->env.clock);
+    const int64_t now_ms = m->env.clock->wall_ms(m->env.clock);
     if (!lies_somewhere(o, r) ||
         sky_checksum(o->region + r->place, r->payload_bytes, 0) != r->checksum) {
         out->lost++;
         return;
     }
-    if (r->expires_ms != 0 && left_ms <= 0) {
+    if (r->expires_ms != 0 && r->expires_ms <= now_ms) {
         out->ended++;
         return;
     }
@@ -195,8 +195,10 @@ static void restore_row(const sky__memory *m, sky_tier *tier, const old *o, cons
                      .name = r->name_bytes ? (const char *)payload + r->payload_bytes : NULL,
                      .name_bytes = r->name_bytes};
     sky_call call = {.coding = r->coding, .evict = r->evict};
-    if (r->expires_ms != 0)
-        call.ttl_s = left_ms / 1000 < UINT32_MAX ? (uint32_t)((left_ms + 999) / 1000) : UINT32_MAX;
+    if (r->expires_ms != 0) {
+        int64_t left_s = (r->expires_ms - now_ms - 1) / 1000 + 1;
+        call.ttl_s = left_s < UINT32_MAX ? (uint32_t)left_s : UINT32_MAX;
+    }
     sky_status status = answer_one(tier, SKY_OP_PUT, &item, &call);
     out->entries += status == SKY_OK;
     out->bytes += status == SKY_OK ? r->payload_bytes : 0;
