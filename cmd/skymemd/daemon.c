@@ -8,10 +8,13 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <skymem/skymem.h>
+
+#define NOTIFY_S 2 /* until a service manager has room for a message */
 
 int daemon_say(int code, const char *what, const char *why) {
     char *text = NULL, *shown = NULL;
@@ -70,10 +73,15 @@ bool daemon_notify_with(const char *state, int passed) {
         c->cmsg_len = CMSG_LEN(sizeof passed);
         memcpy(CMSG_DATA(c), &passed, sizeof passed);
     }
+    static bool deaf; /* it let a message wait: no other waits */
+    const struct timeval patience = {.tv_sec = NOTIFY_S};
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    bool sent = fd >= 0 && sendmsg(fd, &message, MSG_NOSIGNAL) >= 0;
-    if (fd >= 0)
-        close(fd);
+    if (fd < 0)
+        return false;
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    bool sent = sendmsg(fd, &message, MSG_NOSIGNAL | (deaf ? MSG_DONTWAIT : 0)) >= 0;
+    deaf = !sent;
+    close(fd);
     return sent;
 }
 

@@ -433,7 +433,7 @@ static int prepare_host(host *h, sky_host_options *o) {
     o->kept = h->passed.kept;
     o->kept_count = h->passed.kept_count;
     o->forget = passed_forget;
-    o->keep = passed_may_keep() ? passed_keep : NULL;
+    o->keep = !h->automatic && passed_may_keep() ? passed_keep : NULL;
     o->socket_path = h->flags.socket_path ? h->flags.socket_path : h->config->socket_path;
     if (h->automatic) {
         if (sky_host_path(path, sizeof path, &error) != SKY_OK)

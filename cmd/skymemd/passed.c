@@ -1,7 +1,6 @@
 #include "passed.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +10,10 @@
 
 #define PASSED_FIRST 3 /* SD_LISTEN_FDS_START */
 #define KEPT_PREFIX  "skymem."
-#define BARRIER_MS   5000
 
 static void take_one(passed_descriptors *out, const char *name, int fd) {
+    if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
+        return; /* it is not open, whatever the manager said */
     bool kept = strncmp(name, KEPT_PREFIX, strlen(KEPT_PREFIX)) == 0 &&
                 strcmp(name, "skymem.socket") != 0;
     if (kept)
@@ -22,7 +22,6 @@ static void take_one(passed_descriptors *out, const char *name, int fd) {
         out->listener = fd;
     else
         close(fd); /* one socket is served */
-    fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
 void passed_take(passed_descriptors *out) {
@@ -57,23 +56,9 @@ void passed_keep(void *context, const char *name, int fd) {
     (void)daemon_notify_with(text, fd);
 }
 
-/* All that was said before was heard: the other end of a pipe, which goes with the words, is closed
- * then. */
-static bool await_barrier(void) {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        return false;
-    bool said = daemon_notify_with("BARRIER=1", ends[1]);
-    close(ends[1]);
-    struct pollfd wait = {.fd = ends[0]};
-    bool heard = said && poll(&wait, 1, BARRIER_MS) == 1;
-    close(ends[0]);
-    return heard;
-}
-
-bool passed_forget(void *context, const char *name, bool sure) {
+void passed_forget(void *context, const char *name) {
     char text[256];
     (void)context;
     snprintf(text, sizeof text, "FDSTOREREMOVE=1\nFDNAME=%.200s", name);
-    return daemon_notify_with(text, -1) && (!sure || await_barrier());
+    (void)daemon_notify_with(text, -1);
 }

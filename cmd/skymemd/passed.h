@@ -25,6 +25,6 @@ void passed_free(passed_descriptors *p);
 /* As `keep` and `forget` of sky_host_options. */
 bool passed_may_keep(void);
 void passed_keep(void *context, const char *name, int fd);
-bool passed_forget(void *context, const char *name, bool sure);
+void passed_forget(void *context, const char *name);
 
 #endif

@@ -59,7 +59,7 @@ typedef struct {
 /* Memory that an earlier host handed over, as a service manager held it meanwhile. */
 typedef struct {
     const char *name; /* as it was kept under */
-    int fd;           /* the host closes it */
+    int fd;           /* closed by the host, if it starts */
 } sky_host_kept;
 
 /* Zero what you do not set. */
@@ -88,12 +88,11 @@ typedef struct {
     /* The arenas of a host that ends, for the next one (sd_pid_notify_with_fds(3)). At the end
      * `keep` is called with a name (letters, digits and . _ -; at most 100 bytes) and a descriptor,
      * which it may send elsewhere and does not close. NULL: nothing is kept.
-     * The next host is given these as `kept`, and copies what it can use before `ready`. What it
-     * has read it has forgotten where it was held: `forget`. sure: it returns when that is done, or
-     * false when nobody knows. Then nothing of an arena is used, as it could be read once more
-     * later, when it has become old. */
+     * The next host is given these as `kept`, and copies what it can use before `opened`. What it
+     * has copied takes memory until all descriptors of it are closed: `forget` (NULL is fine) tells
+     * where they were held. What one host has taken over no other can, forgotten or not. */
     void (*keep)(void *context, const char *name, int fd);
-    bool (*forget)(void *context, const char *name, bool sure);
+    void (*forget)(void *context, const char *name);
     const sky_host_kept *kept;
     size_t kept_count;
 } sky_host_options;

@@ -3,9 +3,9 @@
  *   skymem.UID.POOL.index   what lies where (tier/mem/kept.h)
  *   skymem.UID.POOL.N       segment N
  *
- * The index is forgotten for certain before anything is used: were it read again by a host that
- * starts after a crash, it would bring back what was replaced or removed since. Segments without
- * an index are memory to be given back. */
+ * An index can be read once: were it read again by a host that starts after a crash, it would
+ * bring back what was replaced or removed since. Segments without an index are memory to be given
+ * back. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,8 +71,9 @@ static int part_of(const char *text) {
     return number >= 0 && number < SKY_SEGMENTS_MAX && !*end ? (int)number : -1;
 }
 
-static bool forget_kept(const sky__host *h, const char *name, bool sure) {
-    return h->options.forget && h->options.forget(h->options.context, name, sure);
+static void forget_kept(const sky__host *h, const char *name) {
+    if (h->options.forget)
+        h->options.forget(h->options.context, name);
 }
 
 typedef struct {
@@ -84,7 +85,7 @@ static void forget_segment(void *context, uint32_t segment) {
     const owner *o = context;
     char name[NAME_BYTES];
     segment_name(o->tenant, segment, name);
-    (void)forget_kept(o->host, name, false);
+    forget_kept(o->host, name);
 }
 
 /* What of options.kept is of a tenant; those descriptors become *out's. */
@@ -126,19 +127,21 @@ static void take_over(const sky__host *h, sky__tenant *t, sky_host_kept *kept, s
     char name[NAME_BYTES];
     collect_kept(kept, count, t, &own);
     index_name(t, name);
-    if (own.index < 0 || !forget_kept(h, name, true)) {
-        if (own.index >= 0)
-            sky_log(SKY_LOG_WARNING, "%s is not used: it may be kept once more", name);
-        sky_local_close(own.index);
+    if (own.index < 0) {
         drop_segments(&own);
         return;
     }
     sky_status status = sky_memory_tier_restore(t->arena_tier, &own, &restored);
-    sky_log(restored.lost > 0 || status != SKY_OK ? SKY_LOG_WARNING : SKY_LOG_INFO,
-            "%s: %llu values (%llu MiB) are there again, %llu had ended, %llu were damaged%s%s",
-            name, (unsigned long long)restored.entries, (unsigned long long)(restored.bytes >> 20),
-            (unsigned long long)restored.ended, (unsigned long long)restored.lost,
-            status == SKY_OK ? "" : ": ", status == SKY_OK ? "" : sky_status_text(status));
+    forget_kept(h, name);
+    bool all = status == SKY_OK && restored.lost + restored.left_out == 0;
+    sky_log(
+        all ? SKY_LOG_INFO : SKY_LOG_WARNING,
+        "%s: %llu values (%llu MiB) are there again; %llu had ended, %llu had no room, %llu were "
+        "damaged%s%s",
+        name, (unsigned long long)restored.entries, (unsigned long long)(restored.bytes >> 20),
+        (unsigned long long)restored.ended, (unsigned long long)restored.left_out,
+        (unsigned long long)restored.lost, status == SKY_OK ? "" : ": ",
+        status == SKY_OK ? "" : sky_status_text(status));
 }
 
 void sky__tenants_take_over(sky__host *h) {
@@ -156,7 +159,7 @@ void sky__tenants_take_over(sky__host *h) {
         if (kept[i].fd < 0)
             continue;
         sky_local_close(kept[i].fd);
-        (void)forget_kept(h, kept[i].name, false);
+        forget_kept(h, kept[i].name);
     }
     free(kept);
 }

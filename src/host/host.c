@@ -336,10 +336,7 @@ static sky_status host_start(sky__host *h, sky_error *error) {
                                          : sky_local_listen(o->socket_path, &h->listener, error);
     if (status == SKY_OK)
         status = sky__tenant_open(h, &own, error);
-    if (status == SKY_OK)
-        status = sky__tenants_open(h, error);
-    sky__tenants_take_over(h);
-    return status;
+    return status == SKY_OK ? sky__tenants_open(h, error) : status;
 }
 
 static void host_end(sky__host *h) {
@@ -373,6 +370,9 @@ sky_status sky_host_run(const sky_host_options *options, sky_error *error) {
     sky_status status = host_start(&h, error), chores = sky__chores_start(&h);
     if (status == SKY_OK && chores != SKY_OK)
         status = sky_fail(error, chores, "no thread: %s", sky_status_text(chores));
+    if (status == SKY_OK)
+        sky__tenants_take_over(&h);
+    bool holds = status == SKY_OK; /* and what fails from here on does not lose it */
     if (status == SKY_OK && h.options.opened)
         status = h.options.opened(h.options.context, h.tenants[0]->cache, error);
     if (status == SKY_OK) {
@@ -384,8 +384,9 @@ sky_status sky_host_run(const sky_host_options *options, sky_error *error) {
         if (h.options.closing)
             h.options.closing(h.options.context);
         status = flush_stores(&h, error);
-        sky__tenants_hand_over(&h);
     }
+    if (holds)
+        sky__tenants_hand_over(&h);
     host_end(&h);
     return status;
 }

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -123,20 +124,55 @@ sky_status sky_shared_unmap(void *at, size_t bytes) {
     return map != MAP_FAILED ? SKY_OK : SKY_E_NOMEM;
 }
 
-sky_status sky_shared_copy(const void *data, size_t bytes, int *fd) {
-    int made = make_file(bytes);
-    if (made < 0)
+/* Into a new file of memory. Errors: SKY_E_NOMEM, SKY_E_UNSUPPORTED */
+static sky_status write_file(const void *data, size_t bytes, int *fd) {
+    *fd = make_file(bytes);
+    if (*fd < 0)
         return errno_status();
     const uint8_t *from = data;
     ssize_t written = 0;
-    while (bytes > 0 && (written = write(made, from, bytes)) > 0) {
+    while (bytes > 0 && (written = write(*fd, from, bytes)) > 0) {
         from += written;
         bytes -= (size_t)written;
     }
-    if (bytes == 0 && fcntl(made, F_ADD_SEALS, SIZE_SEALS | F_SEAL_WRITE | F_SEAL_SEAL) == 0) {
+    if (bytes == 0)
+        return SKY_OK;
+    close(*fd);
+    return SKY_E_NOMEM;
+}
+
+sky_status sky_shared_copy(const void *data, size_t bytes, int *fd) {
+    int made;
+    sky_status status = write_file(data, bytes, &made);
+    if (status != SKY_OK)
+        return status;
+    if (fcntl(made, F_ADD_SEALS, SIZE_SEALS | F_SEAL_WRITE | F_SEAL_SEAL) == 0) {
         *fd = made;
         return SKY_OK;
     }
     close(made);
     return SKY_E_NOMEM;
+}
+
+sky_status sky_shared_write_once(const void *data, size_t bytes, int *fd) {
+    return write_file(data, bytes, fd);
+}
+
+sky_status sky_shared_read_once(int fd, size_t bytes_max, void **data, size_t *bytes) {
+    struct stat st;
+    if (!is_memory(fd, 1) || fstat(fd, &st) != 0 || (uint64_t)st.st_size > bytes_max)
+        return SKY_E_CORRUPT;
+    size_t all = (size_t)st.st_size, at = 0;
+    uint8_t *to = malloc(all);
+    if (!to)
+        return SKY_E_NOMEM;
+    for (ssize_t got; at < all && (got = pread(fd, to + at, all - at, (off_t)at)) > 0;)
+        at += (size_t)got;
+    if (at < all || ftruncate(fd, 0) != 0) { /* it could be read once more */
+        free(to);
+        return SKY_E_CORRUPT;
+    }
+    *data = to;
+    *bytes = all;
+    return SKY_OK;
 }

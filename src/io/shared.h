@@ -56,6 +56,14 @@ sky_status sky_shared_adopt(int fd, void *at, size_t bytes);
  * SIGBUS. */
 bool sky_shared_is_safe(int fd, uint64_t bytes);
 
+/* Some bytes for one reader, which takes them away: reading empties the memory for all that have a
+ * descriptor of it, so that nobody reads them again.
+ * Owner:  *fd, and *data (by free), are the caller's
+ * Errors: SKY_E_NOMEM, SKY_E_UNSUPPORTED; sky_shared_read_once: SKY_E_CORRUPT (no such memory, or
+ *         it was read before, or is larger than bytes_max), SKY_E_NOMEM */
+sky_status sky_shared_write_once(const void *data, size_t bytes, int *fd);
+sky_status sky_shared_read_once(int fd, size_t bytes_max, void **data, size_t *bytes);
+
 /* A sealed copy of some bytes, which nobody can change any more, for a peer to map.
  * Errors: SKY_E_NOMEM, SKY_E_UNSUPPORTED */
 sky_status sky_shared_copy(const void *data, size_t bytes, int *fd);

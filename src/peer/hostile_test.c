@@ -712,7 +712,7 @@ static void who_stops_in_a_large_put_takes_little(void **state) {
         assert_true(sky_peer_link_lend(stopped[i], half, sizeof half));
         assert_int_equal(sky_peer_link_flush(stopped[i]), SKY_OK);
     }
-    wait_until(atomic_load(&p.server->received_bytes) ==
+    wait_until(atomic_load(&p.server->received_bytes) >=
                (uint64_t)ENTRIES * LARGE_BYTES + STOPPED * sizeof half);
     for (uint64_t n = 0; n < ENTRIES; n++) {
         sky_item item = {.key = sky_fixture_key(100 + n)};

@@ -165,7 +165,7 @@ static uint64_t reserve_large(const sky_peer_server *s, sky__peer_run *run) {
 static bool is_first_in_line(const sky__peer_connection *c) {
     const sky_peer_server *s = c->server;
     for (size_t i = 0; i < SKY_PEER_CONNECTIONS_MAX; i++)
-        if (s->places[i].turn != 0 && s->places[i].turn < c->turn)
+        if (s->places[i].turn != 0 && (c->turn == 0 || s->places[i].turn < c->turn))
             return false;
     return true;
 }
@@ -174,13 +174,13 @@ static bool is_first_in_line(const sky__peer_connection *c) {
 static bool take_share(sky__peer_connection *c, uint64_t bytes) {
     sky_peer_server *s = c->server;
     sky_mutex_lock(&s->mutex);
-    if (c->turn == 0) {
-        c->turn = ++s->turns;
-        atomic_fetch_add(&s->line_count, 1);
-    }
     uint64_t others = atomic_load(&s->staged_bytes);
     bool fits = is_first_in_line(c) && (others == 0 || others + bytes <= SKY__PEER_STAGED_MAX);
     atomic_fetch_add(&s->staged_bytes, fits ? bytes : 0);
+    if (!fits && c->turn == 0) {
+        c->turn = ++s->turns;
+        atomic_fetch_add(&s->line_count, 1);
+    }
     sky_mutex_unlock(&s->mutex);
     return fits;
 }
@@ -214,11 +214,12 @@ static bool find_places(sky__peer_connection *c, sky__peer_run *run) {
     return false;
 }
 
+/* Sooner than those that wait give up, which clients do after a minute. */
 sky_time sky__peer_coming_by(const sky__peer_connection *c) {
     uint64_t share = c->coming && c->coming->placed ? share_of(c->coming) : 0;
     if (share == 0 || atomic_load(&c->server->line_count) == 0)
         return SKY_TIME_NEVER;
-    return c->coming_since + c->server->stuck_ns +
+    return c->coming_since + c->server->stuck_ns / 3 +
            (sky_time)(share * (SKY_SECONDS(1) / SKY__PEER_PUT_BYTES_S));
 }
 

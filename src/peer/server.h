@@ -25,7 +25,7 @@
 #define SKY__PEER_STUCK_NS      SKY_SECONDS(30) /* without a byte in the middle of something */
 #define SKY__PEER_STAGED_MAX    ((uint64_t)256 << 20) /* large puts that have not come whole */
 #define SKY__PEER_SMALL_PUT     ((uint64_t)512 << 10) /* needs none of that room */
-#define SKY__PEER_PUT_BYTES_S   ((uint64_t)1 << 20)   /* at least, while others wait for its room */
+#define SKY__PEER_PUT_BYTES_S   ((uint64_t)8 << 20)   /* at least, while others wait for its room */
 #define SKY__PEER_RESERVE_MIN   ((uint64_t)64 << 10)  /* smaller payloads are copied */
 
 #define SKY__PEER_LISTINGS_MAX 4u /* at a time: each is a text of all entries */

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Proves that a daemon that a service manager starts again has what its arena had, though no store
-# below it is on disk: names, prompts, pins and times to live, of pools too; that it has forgotten
-# what it read, so that a crash afterwards brings nothing old back; that a manager which holds no
-# descriptors, or does not say that it forgot, brings nothing at all.
+# below it is on disk: names, pins and times to live, of pools too; that what it read cannot be read
+# again, so that a crash afterwards brings nothing old back, whatever the manager still holds; and
+# that a start which fails loses nothing.
 . "$(dirname "$0")/common.sh"
 socket=$work/s
 store=shm:$socket
@@ -13,7 +13,7 @@ pools: [{pool: chat, store: mem:8MiB}]
 YAML
 
 # A service manager: it starts the daemon, holds its descriptors, and does what its standard input
-# says: term, kill, start, names, deaf (it no longer hears), done.
+# says: start, term, kill, lose (all that it holds), deaf (it forgets nothing any more).
 cat >"$work/manager.py" <<'PY'
 import os, select, signal, socket, sys
 daemon, config, notify = sys.argv[1:4]
@@ -30,13 +30,12 @@ def hear(seconds):
     name = words.get("FDNAME")
     if "FDSTORE" in words:
         kept.append((name, fds.pop()))
-    if "FDSTOREREMOVE" in words:
+    if "FDSTOREREMOVE" in words and not deaf:
         for one in [k for k in kept if k[0] == name]:
             os.close(one[1])
             kept.remove(one)
-    if "BARRIER" not in words or not deaf:
-        for fd in fds:
-            os.close(fd)
+    for fd in fds:
+        os.close(fd)
     return words
 
 def start():
@@ -57,13 +56,15 @@ def start():
     running = os.fork()
     if running == 0:
         place()
-    while True:
-        words = hear(30)
-        if words is None or "READY" in words:
+    while True: # until it is ready, or has ended
+        words = hear(0.2)
+        if words and "READY" in words:
+            return
+        if words is None and os.waitid(os.P_PID, running, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             return
 
 def stop(number):
-    os.kill(running, number)
+    os.kill(running, number)  # one that ended by itself was not waited for either
     os.waitpid(running, 0)
     while hear(0):
         pass
@@ -137,8 +138,20 @@ tell start
 expect 3 "$skymem" get name --store "$store"
 expect 3 "$skymem" get large --store "$store"
 
-# A manager that lost some, or all, and one that does not answer.
+# A start that fails: what is kept stays with the manager.
 expect 0 "$skymem" put name "$work/first" --store "$store"
+tell term
+before=$held
+mv "$work/config.yaml" "$work/right.yaml"
+sed 's|store: .mem:300MiB.|store: ["mem:300MiB", "disk:/dev/null/no"]|' "$work/right.yaml" \
+    >"$work/config.yaml"
+tell start
+[ "$held" = "$before" ] || fail "a start that failed left $held of $before"
+mv "$work/right.yaml" "$work/config.yaml"
+tell start
+expect 0 "$skymem" get name -o "$work/got" --store "$store"
+
+# A manager that lost all, and one that forgets nothing.
 tell term
 tell lose
 tell start
@@ -146,6 +159,10 @@ expect 3 "$skymem" get name --store "$store"
 expect 0 "$skymem" put name "$work/first" --store "$store"
 tell term
 tell deaf
+tell start
+expect 0 "$skymem" get name -o "$work/got" --store "$store"
+expect 0 "$skymem" put name "$work/second" --store "$store"
+tell kill
 tell start
 expect 3 "$skymem" get name --store "$store"
 tell term

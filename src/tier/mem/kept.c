@@ -9,7 +9,8 @@
 #include "io/shared.h"
 #include "tier/mem/memory.h"
 
-#define MAGIC "skymem kept 1"
+#define MAGIC           "skymem kept 1"
+#define INDEX_BYTES_MAX ((size_t)4 << 30)
 
 /* For a process of this machine and boot: as it lies in memory. */
 typedef struct {
@@ -86,7 +87,7 @@ sky_status sky_memory_tier_keep(sky_tier *tier, int *index) {
         h->checksum = sky_checksum(h + 1, h->rows * sizeof(row), 0);
     }
     sky__memory_unlock(m);
-    sky_status status = h && seen ? sky_shared_copy(h, bytes, index) : SKY_E_NOMEM;
+    sky_status status = h && seen ? sky_shared_write_once(h, bytes, index) : SKY_E_NOMEM;
     free(seen);
     free(h);
     return status;
@@ -94,11 +95,10 @@ sky_status sky_memory_tier_keep(sky_tier *tier, int *index) {
 
 /* ---- restore ---- */
 
-/* What another process kept, mapped. */
+/* What another process kept. */
 typedef struct {
     const sky_memory_kept *kept;
-    head *head; /* NULL: it is none */
-    size_t head_bytes;
+    head *head; /* NULL: there is none */
     const row *rows;
     uint8_t *region; /* its segments, side by side */
     uint64_t region_bytes;
@@ -116,19 +116,14 @@ static bool is_index(const head *h, uint64_t bytes) {
 }
 
 /* Errors: SKY_E_CORRUPT, SKY_E_NOMEM */
-static sky_status map_index(old *o) {
-    uint64_t bytes = sky_shared_bytes(o->kept->index);
-    if (bytes == 0 || !sky_shared_is_safe(o->kept->index, bytes))
-        return SKY_E_CORRUPT;
-    sky_status status = sky_pages_reserve(bytes, (void **)&o->head, NULL);
+static sky_status read_index(old *o) {
+    size_t bytes;
+    sky_status status = sky_shared_read_once(o->kept->index, INDEX_BYTES_MAX, (void **)&o->head,
+                                             &bytes);
     if (status != SKY_OK)
         return status;
-    o->head_bytes = bytes;
-    status = sky_shared_map(o->kept->index, o->head, bytes, SKY_SHARED_READ);
-    if (status == SKY_OK && !is_index(o->head, bytes))
-        status = SKY_E_CORRUPT;
     o->rows = (const row *)(o->head + 1);
-    return status;
+    return is_index(o->head, bytes) ? SKY_OK : SKY_E_CORRUPT;
 }
 
 static sky_status map_segments(old *o) {
@@ -200,9 +195,11 @@ static void restore_row(const sky__memory *m, sky_tier *tier, const old *o, cons
         call.ttl_s = left_s < UINT32_MAX ? (uint32_t)left_s : UINT32_MAX;
     }
     sky_status status = answer_one(tier, SKY_OP_PUT, &item, &call);
+    if (status == SKY_OK && r->pinned)
+        (void)answer_one(tier, SKY_OP_PIN, &item, &call);
     out->entries += status == SKY_OK;
     out->bytes += status == SKY_OK ? r->payload_bytes : 0;
-    out->ended += status == SKY_E_FULL;
+    out->left_out += status == SKY_E_FULL;
     out->lost += status != SKY_OK && status != SKY_E_FULL;
 }
 
@@ -212,14 +209,29 @@ static int by_place(const void *a, const void *b, void *rows) {
     return (x > y) - (x < y);
 }
 
+/* Those that would be evicted last, as many as there is room for. Returns how many. */
+static uint32_t choose_rows(const sky__memory *m, const old *o, uint32_t *chosen) {
+    uint64_t room = m->units;
+    uint32_t count = 0;
+    for (uint64_t i = o->head->rows; i-- > 0 && count < sky_index_capacity(m->index);) {
+        const row *r = &o->rows[i];
+        uint64_t bytes = (uint64_t)r->payload_bytes + (r->name_bytes ? r->name_bytes + 1u : 0);
+        uint64_t units = bytes > 0 ? (bytes + m->unit_bytes - 1) / m->unit_bytes : 1;
+        if (units > room)
+            continue;
+        room -= units;
+        chosen[count++] = (uint32_t)i;
+    }
+    return count;
+}
+
 /* By place, so that segments go one after the other. Errors: SKY_E_NOMEM */
 static sky_status restore_rows(sky_tier *tier, old *o, sky_memory_restored *out) {
-    uint32_t count = (uint32_t)o->head->rows;
-    uint32_t *order = malloc((count + 1) * sizeof *order);
+    uint32_t *order = malloc((o->head->rows + 1) * sizeof *order);
     if (!order)
         return SKY_E_NOMEM;
-    for (uint32_t i = 0; i < count; i++)
-        order[i] = i;
+    uint32_t count = choose_rows(sky__memory_of(tier), o, order);
+    out->left_out = o->head->rows - count;
     qsort_r(order, count, sizeof *order, by_place, (void *)o->rows);
     for (uint32_t i = 0; i < count; i++) {
         const row *r = &o->rows[order[i]];
@@ -237,8 +249,6 @@ static void restore_order(sky_tier *tier, const old *o) {
     for (uint64_t i = 0; i < o->head->rows; i++) {
         sky_item item = {.key = o->rows[i].key};
         (void)answer_one(tier, SKY_OP_PREFETCH, &item, &call);
-        if (o->rows[i].pinned)
-            (void)answer_one(tier, SKY_OP_PIN, &item, &call);
     }
 }
 
@@ -246,7 +256,7 @@ sky_status sky_memory_tier_restore(sky_tier *tier, const sky_memory_kept *kept,
                                    sky_memory_restored *out) {
     old o = {.kept = kept};
     *out = (sky_memory_restored){0};
-    sky_status status = sky__memory_of(tier) ? map_index(&o) : SKY_E_UNSUPPORTED;
+    sky_status status = sky__memory_of(tier) ? read_index(&o) : SKY_E_UNSUPPORTED;
     if (status == SKY_OK)
         status = map_segments(&o);
     if (status == SKY_OK)
@@ -255,7 +265,7 @@ sky_status sky_memory_tier_restore(sky_tier *tier, const sky_memory_kept *kept,
         restore_order(tier, &o);
     pass_segments(&o, SKY_SEGMENTS_MAX);
     sky_pages_release(o.region, o.region_bytes);
-    sky_pages_release(o.head, o.head_bytes);
+    free(o.head);
     sky_local_close(kept->index);
     return status;
 }

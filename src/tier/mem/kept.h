@@ -1,7 +1,8 @@
 /* What a memory tier of segments holds, handed to the next process that opens one like it, as
- * descriptors of sealed memory: no byte is written for that.
+ * descriptors of memory: no payload is written for that.
  *
- *   index     | head | row | row | …    a row for each payload, in the order of eviction
+ *   index     | head | row | row | …    a row for each payload, in the order of eviction; it can be
+ *                       │                 read once, by whatever process comes first
  *                       └ key, parent, place, checksum, class, end, …
  *   segments  | 0 | 1 |   | 3 | …       as they are; a place is an offset over all of them
  *
@@ -9,6 +10,8 @@
  * is in them, segment by segment, and lets each go: one of them is there twice at a time. Neither
  * rows nor segments are trusted. A payload that lies nowhere, or is not that of its checksum, is
  * passed over and counted.
+ *
+ * Where there is no room for all, those that would be evicted last come back.
  *
  * What is not kept: hits, and when a payload was set. */
 #ifndef SKY_TIER_MEM_KEPT_H
@@ -32,13 +35,14 @@ typedef struct {
 
 typedef struct {
     uint64_t entries, bytes; /* that are there again */
-    uint64_t ended;          /* past their time, or without room */
+    uint64_t ended;          /* past their time */
+    uint64_t left_out;       /* without room */
     uint64_t lost;           /* wrong in some way */
 } sky_memory_restored;
 
 /* Put what was kept into a tier. All descriptors are closed, and the segments gone, whatever is
  * returned.
- * Errors: SKY_E_CORRUPT (what should be the index is none), SKY_E_NOMEM */
+ * Errors: SKY_E_CORRUPT (what should be the index is none, or was read before), SKY_E_NOMEM */
 sky_status sky_memory_tier_restore(sky_tier *tier, const sky_memory_kept *kept,
                                    sky_memory_restored *out);
 

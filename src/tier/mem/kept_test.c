@@ -1,5 +1,6 @@
-/* Proves: what a memory tier of segments holds is there again in the next one, with names, parents,
- * classes, ends and pins, and in its order of eviction; each segment is let go as soon as it is
+/* Proves: what a memory tier of segments holds is there again in the next one, once, with names,
+ * parents, classes, ends and pins, and in its order of eviction, in which a smaller one leaves out
+ * the first; each segment is let go as soon as it is
  * copied; a segment that is missing, or an index with anything changed in it, brings no wrong byte
  * and no crash; an index that is none is refused. */
 #include <setjmp.h>
@@ -88,6 +89,9 @@ static void all_is_there_again(void **state) {
     (void)state;
     fill(before);
     const sky_memory_kept kept = keep(before);
+    sky_memory_kept again = keep(before); /* a manager that did not forget */
+    close(again.index);
+    again.index = dup(kept.index);
     before->ops->close(before);
     sky_tier *after = open_memory("mem:1MiB?shared=yes");
     sky_memory_restored restored;
@@ -108,6 +112,33 @@ static void all_is_there_again(void **state) {
     sky_item has = {.key = sky_fixture_key(5)};
     sky_fixture_run(after, SKY_OP_HAS, &has, 1, NULL);
     assert_true(has.pinned);
+    after->ops->close(after);
+    after = open_memory("mem:1MiB?shared=yes");
+    assert_int_equal(sky_memory_tier_restore(after, &again, &restored), SKY_E_CORRUPT);
+    assert_int_equal(sky_fixture_one(after, SKY_OP_HAS, sky_fixture_key(1)), SKY_MISS);
+    after->ops->close(after);
+}
+
+/* A smaller tier gets what would be evicted last, and what is pinned. */
+static void the_last_used_find_room(void **state) {
+    sky_tier *before = open_memory("mem:1MiB?shared=yes");
+    (void)state;
+    for (uint64_t n = 1; n <= 10; n++)
+        put(before, n, 0, 100000, NULL, NULL);
+    assert_int_equal(sky_fixture_one(before, SKY_OP_PIN, sky_fixture_key(4)), SKY_OK);
+    for (uint64_t n = 1; n <= 3; n++)
+        assert_int_equal(sky_fixture_check(before, sky_fixture_key(n), 100000, n), SKY_OK);
+    const sky_memory_kept kept = keep(before);
+    before->ops->close(before);
+    sky_tier *after = open_memory("mem:512KiB?shared=yes");
+    sky_memory_restored restored;
+    assert_int_equal(sky_memory_tier_restore(after, &kept, &restored), SKY_OK);
+    assert_int_equal(restored.entries, 5);
+    assert_int_equal(restored.left_out, 5);
+    static const uint64_t there[] = {4, 1, 2, 3, 10};
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(sky_fixture_check(after, sky_fixture_key(there[i]), 100000, there[i]),
+                         SKY_OK);
     after->ops->close(after);
 }
 
@@ -185,7 +216,7 @@ static int spoil(int index, uint64_t bytes, uint64_t at, uint8_t bit, bool whole
         uint64_t sum = sky_checksum(data + HEAD_BYTES, bytes - HEAD_BYTES, 0);
         memcpy(data + CHECKSUM_PLACE, &sum, sizeof sum);
     }
-    assert_int_equal(sky_shared_copy(data, bytes, &fd), SKY_OK);
+    assert_int_equal(sky_shared_write_once(data, bytes, &fd), SKY_OK);
     free(data);
     return fd;
 }
@@ -212,7 +243,7 @@ static void a_changed_index_does_no_harm(void **state) {
     (void)state;
     fill(before);
     const sky_memory_kept kept = keep(before);
-    uint64_t bytes = sky_shared_bytes(kept.index);
+    uint64_t bytes = (uint64_t)lseek(kept.index, 0, SEEK_END);
     assert_int_equal(bytes, HEAD_BYTES + 6 * ROW_BYTES);
     for (uint64_t at = 0; at < bytes; at += at < HEAD_BYTES + ROW_BYTES ? 1 : 7)
         for (int whole = 0; whole < 2; whole++)
@@ -238,6 +269,7 @@ static void private_memory_keeps_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_is_there_again),
+        cmocka_unit_test(the_last_used_find_room),
         cmocka_unit_test(the_order_of_eviction_stays),
         cmocka_unit_test(segments_go_one_by_one),
         cmocka_unit_test(a_changed_index_does_no_harm),
