@@ -124,26 +124,26 @@ sky_status sky_shared_unmap(void *at, size_t bytes) {
     return map != MAP_FAILED ? SKY_OK : SKY_E_NOMEM;
 }
 
-/* Into a new file of memory. Errors: SKY_E_NOMEM, SKY_E_UNSUPPORTED */
-static sky_status write_file(const void *data, size_t bytes, int *fd) {
-    *fd = make_file(bytes);
-    if (*fd < 0)
+sky_status sky_shared_write_once(const void *data, size_t bytes, int *fd) {
+    int made = make_file(bytes);
+    if (made < 0)
         return errno_status();
     const uint8_t *from = data;
     ssize_t written = 0;
-    while (bytes > 0 && (written = write(*fd, from, bytes)) > 0) {
+    while (bytes > 0 && (written = write(made, from, bytes)) > 0) {
         from += written;
         bytes -= (size_t)written;
     }
+    *fd = made;
     if (bytes == 0)
         return SKY_OK;
-    close(*fd);
+    close(made);
     return SKY_E_NOMEM;
 }
 
 sky_status sky_shared_copy(const void *data, size_t bytes, int *fd) {
     int made;
-    sky_status status = write_file(data, bytes, &made);
+    sky_status status = sky_shared_write_once(data, bytes, &made);
     if (status != SKY_OK)
         return status;
     if (fcntl(made, F_ADD_SEALS, SIZE_SEALS | F_SEAL_WRITE | F_SEAL_SEAL) == 0) {
@@ -152,10 +152,6 @@ sky_status sky_shared_copy(const void *data, size_t bytes, int *fd) {
     }
     close(made);
     return SKY_E_NOMEM;
-}
-
-sky_status sky_shared_write_once(const void *data, size_t bytes, int *fd) {
-    return write_file(data, bytes, fd);
 }
 
 sky_status sky_shared_read_once(int fd, size_t bytes_max, void **data, size_t *bytes) {

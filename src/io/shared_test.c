@@ -1,9 +1,10 @@
 /* Proves: a peer can read a segment and not write it, whatever it does with the descriptor; nobody
  * can make it smaller; memory of a user is sealed the same; and what is no such segment is not
- * mapped. */
+ * mapped; what is to be read once is read once. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -192,6 +193,27 @@ static void copies_are_final(void **state) {
     sky_pages_release(peer, 4 * BYTES);
 }
 
+static void what_is_read_once_is_gone(void **state) {
+    (void)state;
+    void *data;
+    size_t bytes;
+    int fd, other;
+    assert_int_equal(sky_shared_write_once("only once", 9, &fd), SKY_OK);
+    other = dup(fd);
+    assert_int_equal(sky_shared_read_once(fd, 8, &data, &bytes), SKY_E_CORRUPT); /* too large */
+    assert_int_equal(sky_shared_read_once(fd, 9, &data, &bytes), SKY_OK);
+    assert_int_equal(bytes, 9);
+    assert_memory_equal(data, "only once", 9);
+    free(data);
+    assert_int_equal(sky_shared_read_once(other, 9, &data, &bytes), SKY_E_CORRUPT);
+    close(fd);
+    close(other);
+    assert_int_equal(sky_shared_copy("sealed", 6, &fd), SKY_OK); /* it could not be emptied */
+    assert_int_equal(sky_shared_read_once(fd, 9, &data, &bytes), SKY_E_CORRUPT);
+    close(fd);
+    assert_int_equal(sky_shared_read_once(-1, 9, &data, &bytes), SKY_E_CORRUPT);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(peers_read_and_cannot_write),
@@ -201,6 +223,7 @@ int main(void) {
         cmocka_unit_test(memory_of_a_user_is_sealed),
         cmocka_unit_test(what_is_not_safe_is_not_shared),
         cmocka_unit_test(copies_are_final),
+        cmocka_unit_test(what_is_read_once_is_gone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -213,13 +213,17 @@ static bool evict_one(sky__memory *m) {
     return false;
 }
 
+uint64_t sky__memory_units(const sky__memory *m, uint64_t bytes) {
+    return bytes > 0 ? bytes / m->unit_bytes + (bytes % m->unit_bytes != 0) : 1;
+}
+
 uint32_t sky__memory_make_room(sky__memory *m, uint64_t bytes) {
-    uint64_t units = bytes / m->unit_bytes + (bytes % m->unit_bytes != 0);
+    uint64_t units = sky__memory_units(m, bytes);
     if (units > m->units)
         return SKY_EXTENT_NONE;
     uint32_t extent;
     do
-        extent = sky_arena_take(m->arena, units ? (uint32_t)units : 1);
+        extent = sky_arena_take(m->arena, (uint32_t)units);
     while (extent == SKY_EXTENT_NONE && evict_one(m));
     if (extent == SKY_EXTENT_NONE || !extent_commit(m, extent))
         return SKY_EXTENT_NONE;

@@ -20,13 +20,14 @@ typedef struct {
     uint64_t segment_bytes;
     uint64_t rows;
     uint64_t checksum; /* of all rows */
-} head;
+} kept_head;
 
 typedef struct {
     sky_key key;
     sky_key parent;
     uint64_t place;
-    uint64_t checksum; /* of the payload; its name and a NUL are behind it */
+    uint64_t checksum;      /* of the payload; its name and a NUL are behind it */
+    uint64_t name_checksum; /* without the NUL */
     int64_t expires_ms;
     uint32_t payload_bytes;
     uint16_t name_bytes; /* 0: none */
@@ -34,29 +35,32 @@ typedef struct {
     uint8_t evict;
     uint8_t pinned;
     uint8_t none[7];
-} row;
-_Static_assert(sizeof(row) == 104, "no gap, whose bytes would be anything");
+} kept_row;
+_Static_assert(sizeof(kept_row) == 112, "no gap, whose bytes would be anything");
 
 /* ---- keep ---- */
 
-static void fill_row(const sky__memory *m, uint32_t block, row *out) {
+static void fill_row(const sky__memory *m, uint32_t block, kept_row *out) {
     const sky__memory_entry *e = &m->entries[block];
     sky_block_info info;
     sky_index_info(m->index, block, &info);
-    *out = (row){.key = e->key,
-                 .parent = e->parent,
-                 .place = (uint64_t)(sky__memory_bytes(m, e->extent) - m->region),
-                 .checksum = e->checksum,
-                 .expires_ms = e->expires_ms,
-                 .payload_bytes = e->payload_bytes,
-                 .name_bytes = e->named ? e->name_bytes : 0,
-                 .coding = info.coding,
-                 .evict = e->evict,
-                 .pinned = sky_index_pinned(m->index, block)};
+    const uint16_t name_bytes = e->named ? e->name_bytes : 0;
+    *out = (kept_row){.key = e->key,
+                      .parent = e->parent,
+                      .place = (uint64_t)(sky__memory_bytes(m, e->extent) - m->region),
+                      .checksum = e->checksum,
+                      .name_checksum = sky_checksum(
+                          sky__memory_bytes(m, e->extent) + e->payload_bytes, name_bytes, 0),
+                      .expires_ms = e->expires_ms,
+                      .payload_bytes = e->payload_bytes,
+                      .name_bytes = name_bytes,
+                      .coding = info.coding,
+                      .evict = e->evict,
+                      .pinned = sky_index_pinned(m->index, block)};
 }
 
 /* Those that may be evicted, the next victim first; then the others. Returns how many. */
-static uint64_t fill_rows(const sky__memory *m, bool *seen, row *rows) {
+static uint64_t fill_rows(const sky__memory *m, bool *seen, kept_row *rows) {
     uint64_t count = 0;
     for (uint32_t b = SKY_BLOCK_NONE;
          (b = sky_index_victim_after(m->index, b)) != SKY_BLOCK_NONE;) {
@@ -75,16 +79,16 @@ sky_status sky_memory_tier_keep(sky_tier *tier, int *index) {
     if (!m || !m->shared)
         return SKY_E_UNSUPPORTED;
     sky__memory_lock(m);
-    size_t bytes = sizeof(head) + sky_index_count(m->index) * sizeof(row);
-    head *h = calloc(1, bytes);
+    size_t bytes = sizeof(kept_head) + sky_index_count(m->index) * sizeof(kept_row);
+    kept_head *h = calloc(1, bytes);
     bool *seen = calloc(sky_index_capacity(m->index), sizeof *seen);
     if (h && seen) {
-        *h = (head){.magic = MAGIC,
-                    .row_bytes = sizeof(row),
-                    .segment_count = m->segments.count,
-                    .segment_bytes = m->segments.segment_bytes};
-        h->rows = fill_rows(m, seen, (row *)(h + 1));
-        h->checksum = sky_checksum(h + 1, h->rows * sizeof(row), 0);
+        *h = (kept_head){.magic = MAGIC,
+                         .row_bytes = sizeof(kept_row),
+                         .segment_count = m->segments.count,
+                         .segment_bytes = m->segments.segment_bytes};
+        h->rows = fill_rows(m, seen, (kept_row *)(h + 1));
+        h->checksum = sky_checksum(h + 1, h->rows * sizeof(kept_row), 0);
     }
     sky__memory_unlock(m);
     sky_status status = h && seen ? sky_shared_write_once(h, bytes, index) : SKY_E_NOMEM;
@@ -98,35 +102,35 @@ sky_status sky_memory_tier_keep(sky_tier *tier, int *index) {
 /* What another process kept. */
 typedef struct {
     const sky_memory_kept *kept;
-    head *head; /* NULL: there is none */
-    const row *rows;
+    kept_head *head; /* NULL: there is none */
+    const kept_row *rows;
     uint8_t *region; /* its segments, side by side */
     uint64_t region_bytes;
     bool mapped[SKY_SEGMENTS_MAX];
     uint32_t gone; /* segments before this one */
-} old;
+} kept_source;
 
-static bool is_index(const head *h, uint64_t bytes) {
+static bool is_index(const kept_head *h, uint64_t bytes) {
     return bytes >= sizeof *h && memcmp(h->magic, MAGIC, sizeof MAGIC) == 0 &&
-           h->row_bytes == sizeof(row) && h->rows <= UINT32_MAX &&
-           h->rows == (bytes - sizeof *h) / sizeof(row) && h->segment_count > 0 &&
+           h->row_bytes == sizeof(kept_row) && h->rows <= UINT32_MAX &&
+           h->rows == (bytes - sizeof *h) / sizeof(kept_row) && h->segment_count > 0 &&
            h->segment_count <= SKY_SEGMENTS_MAX && h->segment_bytes % sky_pages_unit() == 0 &&
            h->segment_bytes > 0 && h->segment_bytes <= UINT64_MAX / SKY_SEGMENTS_MAX &&
-           h->checksum == sky_checksum(h + 1, h->rows * sizeof(row), 0);
+           h->checksum == sky_checksum(h + 1, h->rows * sizeof(kept_row), 0);
 }
 
 /* Errors: SKY_E_CORRUPT, SKY_E_NOMEM */
-static sky_status read_index(old *o) {
+static sky_status read_index(kept_source *o) {
     size_t bytes;
     sky_status status = sky_shared_read_once(o->kept->index, INDEX_BYTES_MAX, (void **)&o->head,
                                              &bytes);
     if (status != SKY_OK)
         return status;
-    o->rows = (const row *)(o->head + 1);
+    o->rows = (const kept_row *)(o->head + 1);
     return is_index(o->head, bytes) ? SKY_OK : SKY_E_CORRUPT;
 }
 
-static sky_status map_segments(old *o) {
+static sky_status map_segments(kept_source *o) {
     uint64_t bytes = o->head->segment_bytes;
     o->region_bytes = o->head->segment_count * bytes;
     sky_status status = sky_pages_reserve(o->region_bytes, (void **)&o->region, NULL);
@@ -138,7 +142,7 @@ static sky_status map_segments(old *o) {
 }
 
 /* Let segments before this one go. */
-static void pass_segments(old *o, uint32_t end) {
+static void pass_segments(kept_source *o, uint32_t end) {
     for (; o->gone < end; o->gone++) {
         uint32_t i = o->gone;
         if (o->mapped[i])
@@ -150,7 +154,7 @@ static void pass_segments(old *o, uint32_t end) {
 }
 
 /* All of it lies in segments that are there. */
-static bool lies_somewhere(const old *o, const row *r) {
+static bool lies_somewhere(const kept_source *o, const kept_row *r) {
     uint64_t bytes = (uint64_t)r->payload_bytes + r->name_bytes;
     if (bytes > o->region_bytes || r->place > o->region_bytes - bytes)
         return false;
@@ -169,11 +173,16 @@ static sky_status answer_one(sky_tier *tier, sky_op op, sky_item *item, const sk
     return item->status;
 }
 
-static void restore_row(const sky__memory *m, sky_tier *tier, const old *o, const row *r,
-                        sky_memory_restored *out) {
+static bool is_whole(const kept_source *o, const kept_row *r) {
+    const uint8_t *payload = o->region + r->place;
+    return lies_somewhere(o, r) && sky_checksum(payload, r->payload_bytes, 0) == r->checksum &&
+           sky_checksum(payload + r->payload_bytes, r->name_bytes, 0) == r->name_checksum;
+}
+
+static void restore_row(const sky__memory *m, sky_tier *tier, const kept_source *o,
+                        const kept_row *r, sky_memory_restored *out) {
     const int64_t now_ms = m->env.clock->wall_ms(m->env.clock);
-    if (!lies_somewhere(o, r) ||
-        sky_checksum(o->region + r->place, r->payload_bytes, 0) != r->checksum) {
+    if (!is_whole(o, r)) {
         out->lost++;
         return;
     }
@@ -204,19 +213,19 @@ static void restore_row(const sky__memory *m, sky_tier *tier, const old *o, cons
 }
 
 static int by_place(const void *a, const void *b, void *rows) {
-    const row *r = rows;
+    const kept_row *r = rows;
     uint64_t x = r[*(const uint32_t *)a].place, y = r[*(const uint32_t *)b].place;
     return (x > y) - (x < y);
 }
 
 /* Those that would be evicted last, as many as there is room for. Returns how many. */
-static uint32_t choose_rows(const sky__memory *m, const old *o, uint32_t *chosen) {
+static uint32_t choose_rows(const sky__memory *m, const kept_source *o, uint32_t *chosen) {
     uint64_t room = m->units;
     uint32_t count = 0;
     for (uint64_t i = o->head->rows; i-- > 0 && count < sky_index_capacity(m->index);) {
-        const row *r = &o->rows[i];
+        const kept_row *r = &o->rows[i];
         uint64_t bytes = (uint64_t)r->payload_bytes + (r->name_bytes ? r->name_bytes + 1u : 0);
-        uint64_t units = bytes > 0 ? (bytes + m->unit_bytes - 1) / m->unit_bytes : 1;
+        uint64_t units = sky__memory_units(m, bytes);
         if (units > room)
             continue;
         room -= units;
@@ -226,7 +235,7 @@ static uint32_t choose_rows(const sky__memory *m, const old *o, uint32_t *chosen
 }
 
 /* By place, so that segments go one after the other. Errors: SKY_E_NOMEM */
-static sky_status restore_rows(sky_tier *tier, old *o, sky_memory_restored *out) {
+static sky_status restore_rows(sky_tier *tier, kept_source *o, sky_memory_restored *out) {
     uint32_t *order = malloc((o->head->rows + 1) * sizeof *order);
     if (!order)
         return SKY_E_NOMEM;
@@ -234,7 +243,7 @@ static sky_status restore_rows(sky_tier *tier, old *o, sky_memory_restored *out)
     out->left_out = o->head->rows - count;
     qsort_r(order, count, sizeof *order, by_place, (void *)o->rows);
     for (uint32_t i = 0; i < count; i++) {
-        const row *r = &o->rows[order[i]];
+        const kept_row *r = &o->rows[order[i]];
         uint64_t segment = r->place / o->head->segment_bytes;
         pass_segments(o, segment < o->head->segment_count ? (uint32_t)segment : o->gone);
         restore_row(sky__memory_of(tier), tier, o, r, out);
@@ -244,7 +253,7 @@ static sky_status restore_rows(sky_tier *tier, old *o, sky_memory_restored *out)
 }
 
 /* What would have been evicted first is used first. */
-static void restore_order(sky_tier *tier, const old *o) {
+static void restore_order(sky_tier *tier, const kept_source *o) {
     const sky_call call = {0};
     for (uint64_t i = 0; i < o->head->rows; i++) {
         sky_item item = {.key = o->rows[i].key};
@@ -254,7 +263,7 @@ static void restore_order(sky_tier *tier, const old *o) {
 
 sky_status sky_memory_tier_restore(sky_tier *tier, const sky_memory_kept *kept,
                                    sky_memory_restored *out) {
-    old o = {.kept = kept};
+    kept_source o = {.kept = kept};
     *out = (sky_memory_restored){0};
     sky_status status = sky__memory_of(tier) ? read_index(&o) : SKY_E_UNSUPPORTED;
     if (status == SKY_OK)

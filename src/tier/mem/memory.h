@@ -118,6 +118,8 @@ void sky__memory_drop_expired(sky__memory *m, const sky_key *key);
 /* Take out a block and all that it makes reachable; how many went. With all locks. */
 size_t sky__memory_take_out(sky__memory *m, uint32_t block);
 
+/* Units of the region that so many bytes take: one at least. */
+uint64_t sky__memory_units(const sky__memory *m, uint64_t bytes);
 /* An extent of so many bytes with one reference; SKY_EXTENT_NONE when no eviction makes room. With
  * all locks. */
 uint32_t sky__memory_make_room(sky__memory *m, uint64_t bytes);
