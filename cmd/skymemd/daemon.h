@@ -15,7 +15,8 @@ int daemon_catch_set(const sigset_t *set, int *fd);
 int daemon_catch_signals(int *fd);
 /* Tell a service manager, where there is one; see sd_notify(3). */
 void daemon_notify(const char *state);
-/* The same with a descriptor, which stays the caller's; -1: none. False: nobody was told. */
+/* The same with a descriptor, which stays the caller's; -1: none. False: there is no manager, or it
+ * let the message wait for seconds. */
 bool daemon_notify_with(const char *state, int passed);
 /* Say "ready" to the program that started this one. */
 void daemon_ready(void);

@@ -31,10 +31,9 @@ void passed_take(passed_descriptors *out) {
     out->listener = -1;
     out->names = strdup(names ? names : "");
     char *rest = out->names;
-    for (int i = 0; i < fds && i < PASSED_MAX && rest; i++) {
-        char *name = strsep(&rest, ":");
+    for (int i = 0; i < fds && i < PASSED_MAX; i++) {
+        const char *name = rest ? strsep(&rest, ":") : ""; /* not all need have one */
         take_one(out, name, PASSED_FIRST + i);
-        rest = rest ? rest : strchr(name, '\0'); /* the others have no name */
     }
     unsetenv("LISTEN_PID");
     unsetenv("LISTEN_FDS");

@@ -85,12 +85,14 @@ typedef struct {
      * fail, and the host ends then. closing: it is used no more after this. NULL is fine. */
     sky_status (*opened)(void *context, sky_cache *cache, sky_error *error);
     void (*closing)(void *context);
-    /* The arenas of a host that ends, for the next one (sd_pid_notify_with_fds(3)). At the end
-     * `keep` is called with a name (letters, digits and . _ -; at most 100 bytes) and a descriptor,
-     * which it may send elsewhere and does not close. NULL: nothing is kept.
-     * The next host is given these as `kept`, and copies what it can use before `opened`. What it
-     * has copied takes memory until all descriptors of it are closed: `forget` (NULL is fine) tells
-     * where they were held. What one host has taken over no other can, forgotten or not. */
+    /* Hand the arenas of a host that ends to the next one (sd_pid_notify_with_fds(3)).
+     * keep:   called at the end, once for each descriptor. name: letters, digits and . at most 40
+     *         bytes. The host closes fd afterwards; keep may send or duplicate it. NULL: nothing is
+     *         kept.
+     * kept:   what an earlier host gave to keep. It is copied before `opened`.
+     * forget: a kept descriptor is needed no longer: whatever holds a copy should close it, which
+     *         frees the memory. NULL is fine.
+     * An arena comes back once, even where nothing was forgotten. */
     void (*keep)(void *context, const char *name, int fd);
     void (*forget)(void *context, const char *name);
     const sky_host_kept *kept;

@@ -1,7 +1,10 @@
 /* The arenas of a host, handed to the next one by the service manager that starts it.
  *
- *   skymem.UID.POOL.index   what lies where (tier/mem/kept.h)
- *   skymem.UID.POOL.N       segment N
+ *   skymem.TENANT.index   what lies where (tier/mem/kept.h)
+ *   skymem.TENANT.N       segment N
+ *
+ * TENANT is a checksum of the user and the pool: a manager passes all names in one string of the
+ * environment, which has 128 KiB at most.
  *
  * An index can be read once: were it read again by a host that starts after a crash, it would
  * bring back what was replaced or removed since. Segments without an index are memory to be given
@@ -10,16 +13,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/log.h"
 #include "host/host.h"
 #include "tier/mem/kept.h"
 
-#define PREFIX_BYTES 112u
-#define NAME_BYTES   128u
+#define PREFIX_BYTES 32u
+#define NAME_BYTES   48u
 #define INDEX        "index"
 
 static void prefix_of(const sky__tenant *t, char out[PREFIX_BYTES]) {
-    snprintf(out, PREFIX_BYTES, "skymem.%u.%s.", t->uid, t->pool);
+    char tenant[PREFIX_BYTES + SKY_SHM_POOL_BYTES_MAX];
+    int bytes = snprintf(tenant, sizeof tenant, "%u.%s", t->uid, t->pool);
+    snprintf(out, PREFIX_BYTES, "skymem.%016llx.",
+             (unsigned long long)sky_checksum(tenant, (size_t)bytes, 0));
 }
 
 static void index_name(const sky__tenant *t, char out[NAME_BYTES]) {
@@ -40,8 +47,12 @@ static void hand_over(const sky__host *h, const sky__tenant *t) {
     const sky_host_options *o = &h->options;
     char name[NAME_BYTES];
     int index;
-    if (sky_memory_tier_keep(t->arena_tier, &index) != SKY_OK)
+    sky_status status = sky_memory_tier_keep(t->arena_tier, &index);
+    if (status != SKY_OK) {
+        sky_log(SKY_LOG_WARNING, "the arena of user %u%s%s is not kept: %s", t->uid,
+                t->pool[0] ? ", pool " : "", t->pool, sky_status_text(status));
         return;
+    }
     for (uint32_t i = 0; i < t->arena.segment_count; i++) {
         uint64_t generation;
         int fd = sky_memory_tier_segment(t->arena_tier, i, &generation);
@@ -79,10 +90,10 @@ static void forget_kept(const sky__host *h, const char *name) {
 typedef struct {
     const sky__host *host;
     const sky__tenant *tenant;
-} owner;
+} kept_owner;
 
 static void forget_segment(void *context, uint32_t segment) {
-    const owner *o = context;
+    const kept_owner *o = context;
     char name[NAME_BYTES];
     segment_name(o->tenant, segment, name);
     forget_kept(o->host, name);
@@ -121,7 +132,7 @@ static void drop_segments(const sky_memory_kept *kept) {
 }
 
 static void take_over(const sky__host *h, sky__tenant *t, sky_host_kept *kept, size_t count) {
-    owner o = {h, t};
+    kept_owner o = {h, t};
     sky_memory_kept own = {.gone = forget_segment, .context = &o};
     sky_memory_restored restored = {0};
     char name[NAME_BYTES];
