@@ -516,14 +516,14 @@ static void puts_take_turns(void **state) {
     atomic_fetch_add(&plain.server->staged_bytes, others);
     sky_peer_link *first = ready(&plain);
     announce_put(first, 4 << 20);
-    wait_until(atomic_load(&plain.server->line_count) == 1);
+    wait_until(atomic_load(&plain.server->queue_count) == 1);
     sky_peer_link *second = ready(&plain);
     announce_put(second, 1 << 20);
-    wait_until(atomic_load(&plain.server->line_count) == 2);
+    wait_until(atomic_load(&plain.server->queue_count) == 2);
     assert_int_equal(atomic_load(&plain.server->staged_bytes), others);
     atomic_fetch_sub(&plain.server->staged_bytes, others);
     wait_until(atomic_load(&plain.server->staged_bytes) == 5 << 20);
-    wait_until(atomic_load(&plain.server->line_count) == 0);
+    wait_until(atomic_load(&plain.server->queue_count) == 0);
     sky_peer_link_destroy(first);
     sky_peer_link_destroy(second);
     wait_until(atomic_load(&plain.server->staged_bytes) == 0);
@@ -552,7 +552,7 @@ static void a_slow_put_ends_while_others_wait(void **state) {
         (void)sky_peer_link_flush(slow);
         sky_poll(NULL, 0, sky_now() + SKY_MS(20));
     }
-    wait_until(atomic_load(&plain.server->line_count) == 0);
+    wait_until(atomic_load(&plain.server->queue_count) == 0);
     sky_peer_link_destroy(slow);
     sky_peer_link_destroy(next);
     plain.server->stuck_ns = SKY__PEER_STUCK_NS;

@@ -162,10 +162,10 @@ static uint64_t reserve_large(const sky_peer_server *s, sky__peer_run *run) {
 }
 
 /* With the mutex held. */
-static bool is_first_in_line(const sky__peer_connection *c) {
+static bool is_first_in_queue(const sky__peer_connection *c) {
     const sky_peer_server *s = c->server;
     for (size_t i = 0; i < SKY_PEER_CONNECTIONS_MAX; i++)
-        if (s->places[i].turn != 0 && (c->turn == 0 || s->places[i].turn < c->turn))
+        if (s->places[i].ticket != 0 && (c->ticket == 0 || s->places[i].ticket < c->ticket))
             return false;
     return true;
 }
@@ -175,21 +175,21 @@ static bool take_share(sky__peer_connection *c, uint64_t bytes) {
     sky_peer_server *s = c->server;
     sky_mutex_lock(&s->mutex);
     uint64_t others = atomic_load(&s->staged_bytes);
-    bool fits = is_first_in_line(c) && (others == 0 || others + bytes <= SKY__PEER_STAGED_MAX);
+    bool fits = is_first_in_queue(c) && (others == 0 || others + bytes <= SKY__PEER_STAGED_MAX);
     atomic_fetch_add(&s->staged_bytes, fits ? bytes : 0);
-    if (!fits && c->turn == 0) {
-        c->turn = ++s->turns;
-        atomic_fetch_add(&s->line_count, 1);
+    if (!fits && c->ticket == 0) {
+        c->ticket = ++s->tickets;
+        atomic_fetch_add(&s->queue_count, 1);
     }
     sky_mutex_unlock(&s->mutex);
     return fits;
 }
 
-static void leave_line(sky__peer_connection *c) {
+static void leave_queue(sky__peer_connection *c) {
     sky_peer_server *s = c->server;
     sky_mutex_lock(&s->mutex);
-    atomic_fetch_sub(&s->line_count, c->turn != 0);
-    c->turn = 0;
+    atomic_fetch_sub(&s->queue_count, c->ticket != 0);
+    c->ticket = 0;
     sky_mutex_unlock(&s->mutex);
 }
 
@@ -204,7 +204,7 @@ static bool find_places(sky__peer_connection *c, sky__peer_run *run) {
     run->placed = rest == 0 || run->staged;
     if (run->placed) {
         if (share > 0)
-            leave_line(c);
+            leave_queue(c);
         c->coming_since = sky_now();
         return true;
     }
@@ -217,7 +217,7 @@ static bool find_places(sky__peer_connection *c, sky__peer_run *run) {
 /* Sooner than those that wait give up, which clients do after a minute. */
 sky_time sky__peer_coming_by(const sky__peer_connection *c) {
     uint64_t share = c->coming && c->coming->placed ? share_of(c->coming) : 0;
-    if (share == 0 || atomic_load(&c->server->line_count) == 0)
+    if (share == 0 || atomic_load(&c->server->queue_count) == 0)
         return SKY_TIME_NEVER;
     return c->coming_since + c->server->stuck_ns / 3 +
            (sky_time)(share * (SKY_SECONDS(1) / SKY__PEER_PUT_BYTES_S));
@@ -547,5 +547,5 @@ void sky__peer_runs_end(sky__peer_connection *c) {
     free_list(c, c->runs);
     free_list(c, c->first);
     give_listing(c);
-    leave_line(c);
+    leave_queue(c);
 }

@@ -75,7 +75,7 @@ typedef struct sky__peer_connection {
     sky_checksum_state coming_sum; /* of what came of it, in a reserve */
     sky__peer_run *stalled;        /* the cache had no room for it */
     bool waits_for_room;   /* for one of these two: nothing more is received until it is there */
-    uint64_t turn;         /* in the line for room; 0: not in it; under the server's mutex */
+    uint64_t ticket;       /* in the queue for room; 0: not in it; under the server's mutex */
     sky_time coming_since; /* when the put that comes got its room */
     sky__peer_run *first, *last; /* answered; payloads of the first are being sent */
     bool announced;              /* its frame is sent: now item n, from `at` */
@@ -107,8 +107,8 @@ struct sky_peer_server {
     _Atomic sky_time hello_ns, stuck_ns; /* as above at first; tests are less patient */
     sky_thread thread;
     _Atomic uint64_t staged_bytes, sent_bytes, received_bytes;
-    _Atomic uint64_t run_count;  /* frames of operations that came */
-    _Atomic uint32_t line_count; /* connections that wait for room */
+    _Atomic uint64_t run_count;   /* frames of operations that came */
+    _Atomic uint32_t queue_count; /* connections that wait for room */
     _Atomic uint32_t listing_count;
 
     sky_mutex mutex; /* all that follows */
@@ -116,7 +116,7 @@ struct sky_peer_server {
         uint8_t *data; /* NULL: none */
         uint64_t room;
     } kept[SKY__PEER_KEPT_MAX];
-    uint64_t numbers, turns;
+    uint64_t numbers, tickets;
     uint32_t stranger_count;
     sky_peer_stat stat;
     sky_time complain_at; /* lines for the log: so many in a second */

@@ -8,8 +8,9 @@
 #include "tier/peer/peer_state.h"
 #include "tier/spans.h"
 
-/* For one operation while others are answered, times that for a host without a word: it may read a
- * payload from a slow disk. */
+/* While a host answers lookups and sends nothing of gets, times that for one that says nothing: it
+ * may read a payload from a slow disk. Any get's answer begins it again, as answers come one after
+ * the other over a link that may be slow. */
 #define ONE_PATIENCE 4
 
 static void answer_item(sky__peer *p, const sky__peer_job *j, uint32_t i, sky_answer *a) {

@@ -292,15 +292,16 @@ static void serve_lane(sky__peer_lane *l) {
     }
     if (!watch_link(l, sent == SKY_E_BUSY))
         return;
-    const int fds[] = {l->event, l->watch};
     /* Others of a file may have what it is asked for: it is not waited for as long as TCP, or the
      * caller, would. */
     sky_time until = l->peer->file ? sky__peer_silent_at(l) : SKY_TIME_NEVER;
-    sky_local_poll(fds, writes, ready, 2, until);
-    if (!ready[0] && !ready[1] && sky_now() >= until) {
+    if (sky_now() >= until) { /* and nothing of it is left to receive */
         note_reached(l, SKY_E_DEADLINE);
         end_link(l, SKY_E_DEADLINE);
+        return;
     }
+    const int fds[] = {l->event, l->watch};
+    sky_local_poll(fds, writes, ready, 2, until);
 }
 
 /* A host that was down is to be sought. */
