@@ -53,6 +53,11 @@ static uint32_t check_units(const sky_session *s, const sky__request *r) {
     return (rows + (stripes_all(s, r) > whole)) * columns_of(s, r);
 }
 
+/* The columns of a stripe that lack a piece: the short one has its own. */
+static sky__columns *lacking_of(const sky_session *s, sky__request *r, uint32_t stripe) {
+    return &r->check.lacking[stripe == stripes_whole(s, r)];
+}
+
 /* First stripe, from 0, and how many. */
 static uint32_t check_stripes(const sky_session *s, const sky__request *r, uint32_t unit,
                               uint32_t *count) {
@@ -150,8 +155,7 @@ static void check_lost(sky_session *s, uint32_t op, sky_status status) {
         if (o->here >> i & 1)
             continue;
         uint32_t column = o->unit % columns_of(s, r);
-        r->check.lacking[stripe == stripes_whole(s, r)].bits[column / 64] |= (uint64_t)1
-                                                                             << column % 64;
+        lacking_of(s, r, stripe)->bits[column / 64] |= (uint64_t)1 << column % 64;
         r->check.any = true;
         r->check.first = stripe + i < r->check.first ? stripe + i : r->check.first;
         r->check.last = stripe + i > r->check.last ? stripe + i : r->check.last;
@@ -232,8 +236,7 @@ void sky__mends_feed(sky_session *s) {
         sky__request *r = &s->requests.rows[request];
         uint64_t bytes = (uint64_t)s->core.servers * s->core.config.chunk_bytes;
         uint32_t stripe = r->unit_next++;
-        sky__repair_columns(s, request, stripe * s->core.servers + 1,
-                            &r->check.lacking[stripe == stripes_whole(s, r)]);
+        sky__repair_columns(s, request, stripe * s->core.servers + 1, lacking_of(s, r, stripe));
         s->mend_next = s->core.now + SHARE * sky_link_busy_ns(s->core.config.link_bits_s, bytes);
     }
 }
