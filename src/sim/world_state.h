@@ -30,7 +30,7 @@
 #define SKY__DATAGRAMS_MAX  (SKY_WIRE_BYTES_MAX / SKY__DATAGRAM_BYTES + 1)
 #define SKY__OVERHEARD      8 /* messages an adversary keeps to send again */
 #define SKY__SPARES_MAX     64
-#define SKY__IDLE_KEPT      1024 /* more than gossip reaches: what is forgotten is told again */
+#define SKY__IDLE_KEPT      1024 /* more than gossip reaches: else it is passed on again */
 #define SKY__FLIGHT_NONE    UINT32_MAX
 #define SKY__RETRY_NS       SKY_MS(1) /* when there was no buffer left to send with */
 

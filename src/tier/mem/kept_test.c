@@ -1,7 +1,8 @@
 /* Proves: what a memory tier of segments holds is there again in the next one, once, with names,
  * parents, classes, ends and pins, and in its order of eviction, in which a smaller one leaves out
- * the first; each segment is let go as soon as it is copied; a segment that is missing, or an index with anything changed in it, brings no wrong byte
- * and no crash; an index that is none is refused. */
+ * the first; each segment is let go as soon as it is copied; a segment that is missing, or an index
+ * with anything changed in it, brings no wrong byte and no crash; an index that is none is
+ * refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
