@@ -346,8 +346,10 @@ static void start_host(soak *s) {
     close(ends[0]);
     s->stop_end = ends[1];
     sky_time until = sky_now() + PATIENCE;
-    while (access(socket_path, F_OK) != 0 && sky_now() < until)
-        nap(SKY_MS(2));
+    char *text = NULL;
+    while (sky_host_text(socket_path, until, &text) == SKY_MISS && sky_now() < until)
+        nap(SKY_MS(2)); /* the socket is there before anybody listens */
+    free(text);
 }
 
 /* One that ended by itself, or by another signal than ours, failed. */
