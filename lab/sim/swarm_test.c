@@ -215,7 +215,7 @@ static void a_seed_with_parity_passes(void **state) {
 
 /* 22003497: a move set the head of an older value again. 22001462: all heads went with one crash.
  * 25000174: a block that was found again during its move was uncounted where it never was, until no
- * put had room. */
+ * put had room. 32005464: a block moved without a chunk of a satellite that was cut off. */
 static void seeds_with_moves_pass(void **state) {
     (void)state;
     fly("constellation: {planes: 3, slots: 16}\nsky: physical\nobserver: {min_elevation_deg: 0}\n"
@@ -233,6 +233,13 @@ static void seeds_with_moves_pass(void **state) {
         "links: {loss: 0.001250, jitter_ms: 1}\nworkload: {value: 1645, zipf: 1.0, every_ms: 267, "
         "prefetches: 0.05, arrivals: fixed}\nuntil: 14400s\n",
         25000174);
+    fly("constellation: {planes: 8, slots: 8, altitude_km: 400}\ncenter: [5, 8]\n"
+        "placement: {servers: 17}\nchunk: 512\neviction: sweep\nlookup: binary\n"
+        "links: {isl_gbps: 100, ground_mbps: 2, jitter_ms: 1}\ntime: {rotation_s: 120}\n"
+        "workload: {keys: 42, value: 4526, zipf: 0.2, every_ms: 1696, prefetches: 0.03, "
+        "arrivals: fixed}\nfaults: {partition_per_h: 2, freeze_per_h: 2, corrupt: 0.0001, "
+        "duplicate: 0.0100, skew_ms: 500}\n",
+        32005464);
 }
 
 int main(void) {

@@ -249,7 +249,8 @@ static bool is_home(const sky_session *s, const sky__operation *o) {
 }
 
 /* Some of the row may be on its way between two places, and of those the one has some and the other
- * the rest. A single chunk that is nowhere is gone. */
+ * the rest. A single chunk that is nowhere is gone; but one that may be with a silent satellite
+ * would be left behind, unsettled. */
 static void move_taken(sky_session *s, uint32_t op, const sky_message *m) {
     const sky__operation *o = &s->scheduler.operations[op];
     sky__request *r = &s->requests.rows[o->request];
@@ -260,6 +261,10 @@ static void move_taken(sky_session *s, uint32_t op, const sky_message *m) {
         s->core.stat.moved += all ? expected : m->moved;
     if (!all && sky__ask_elsewhere(&s->scheduler, op))
         return;
+    if (!all && r->move.step == MOVE_GATHERS && sky__hides(&s->scheduler, o)) {
+        sky__operation_lost(&s->scheduler, op, SKY_E_IO);
+        return;
+    }
     r->move.missed |= r->move.step == MOVE_GATHERS ? all && !is_home(s, o) : !all;
     sky__operation_done(&s->scheduler, op);
 }

@@ -272,6 +272,44 @@ static void a_moved_block_is_not_swept(void **state) {
     }
 }
 
+static sky_satellite silent;
+
+static bool one_is_silent(sky_orrery *o, sky_satellite from, sky_satellite to, sky_message *m) {
+    (void)o, (void)m;
+    return !sky_satellite_equal(from, silent) && !sky_satellite_equal(to, silent);
+}
+
+/* Nor does one that was out of reach when the block was to move: that a chunk is not where it was
+ * before does not say that it is gone. */
+static void a_chunk_of_a_silent_satellite_is_not_gone(void **state) {
+    (void)state;
+    uint32_t holders = 1;
+    for (uint32_t holder = 0; holder < holders; holder++) {
+        sky_orrery o;
+        sky_orrery_open(&o, SKY_PLACE_ROTATION_HOP);
+        o.node_config.sweep_period_ns = SKY_ORRERY_TURN_NS / 2;
+        o.node_config.sweep_grace_ns = o.node_config.sweep_ripe_ns = SKY_SECONDS(1);
+        o.session_config.eviction = SKY_EVICT_SWEEP;
+        sky_orrery_begin(&o, 64);
+        assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 1, BLOCK_BYTES).status, SKY_OK);
+        sky_orrery_run(&o, 3 * SKY_ORRERY_TURN_NS + SKY_SECONDS(5));
+        holders = 0;
+        for (uint32_t i = 0; i < o.frame.satellite_count; i++) {
+            if (sky_node_chunks(&o.nodes[i]) > 0 && holders++ == holder)
+                silent = sky_frame_satellite(&o.frame, i);
+        }
+        o.ear = one_is_silent;
+        assert_int_equal(prefetch(&o, 0, 1, 7 * SKY_ORRERY_TURN_NS), SKY_E_IO);
+        o.ear = NULL;
+        for (uint32_t turn = 4; turn < 9; turn++) {
+            sky_orrery_run(&o, turn * SKY_ORRERY_TURN_NS + SKY_SECONDS(5));
+            assert_read(&o, 0);
+        }
+        sky_orrery_close(&o);
+    }
+    assert_true(holders > 1);
+}
+
 /* … and where not all can be told so, nothing moves. */
 static void what_cannot_be_settled_stays(void **state) {
     (void)state;
@@ -399,6 +437,7 @@ int main(void) {
         cmocka_unit_test(own_moves_take_no_room_of_the_host),
         cmocka_unit_test(a_block_counts_where_its_chunks_may_be),
         cmocka_unit_test(a_moved_block_is_not_swept),
+        cmocka_unit_test(a_chunk_of_a_silent_satellite_is_not_gone),
         cmocka_unit_test(what_cannot_be_settled_stays),
         cmocka_unit_test(what_need_not_move_does_not),
         cmocka_unit_test(drops_follow_chunks_that_are_on_their_way),
