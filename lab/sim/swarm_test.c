@@ -215,7 +215,8 @@ static void a_seed_with_parity_passes(void **state) {
 
 /* 22003497: a move set the head of an older value again. 22001462: all heads went with one crash.
  * 25000174: a block that was found again during its move was uncounted where it never was, until no
- * put had room. 32005464: a block moved without a chunk of a satellite that was cut off. */
+ * put had room. 32005464: a block moved without a chunk of a satellite that was cut off. 33005346:
+ * a chunk stayed behind for two moves, and was not looked for there. */
 static void seeds_with_moves_pass(void **state) {
     (void)state;
     fly("constellation: {planes: 3, slots: 16}\nsky: physical\nobserver: {min_elevation_deg: 0}\n"
@@ -240,6 +241,11 @@ static void seeds_with_moves_pass(void **state) {
         "arrivals: fixed}\nfaults: {partition_per_h: 2, freeze_per_h: 2, corrupt: 0.0001, "
         "duplicate: 0.0100, skew_ms: 500}\n",
         32005464);
+    fly("constellation: {planes: 3, slots: 6}\nplacement: {servers: 10}\neviction: sweep\n"
+        "time: {rotation_s: 1}\n"
+        "workload: {keys: 25, value: 23851, every_ms: 156, prefetches: 0.040000}\n"
+        "faults: {partition_per_h: 2}\n",
+        33005346);
 }
 
 int main(void) {

@@ -194,7 +194,7 @@ void sky__last_places(const sky__core *c, const sky_chunk_facts *facts,
                       sky_satellite places[SKY__PLACES_MAX], uint32_t *count) {
     const sky_turning *turning = &c->config.frame->turning;
     uint64_t rotations = sky__rotations(c), set = sky_turns_at_ms(turning, facts->set_ms);
-    for (uint64_t back = 2; back <= SKY__LAST_ROTATIONS && set + back <= rotations; back++)
+    for (uint64_t back = 2; back <= SKY_LAST_TURNS && set + back <= rotations; back++)
         add_place(places, count, place_at(c, facts, rotations - back));
 }
 
@@ -216,9 +216,9 @@ bool sky__may_be_cut_off(const sky__core *c, const sky_chunk_facts *facts) {
     const sky_frame *f = c->config.frame;
     uint64_t set = sky_turns_at_ms(&f->turning, facts->set_ms), now = sky__rotations(c);
     if (sky_frame_whole(f) || !sky_strategy_row_of(facts->strategy)->migrates ||
-        now < set + SKY__LAST_ROTATIONS)
+        now < set + SKY_LAST_TURNS)
         return false;
-    uint64_t last = now - SKY__LAST_ROTATIONS;
+    uint64_t last = now - SKY_LAST_TURNS;
     uint64_t first = last > set + TURNS_BACK ? last - TURNS_BACK : set;
     for (uint64_t turn = last; turn-- > first;) { /* the latest is decided soonest */
         sky_satellite at = place_at(c, facts, turn);

@@ -92,8 +92,7 @@ sky_block_info sky__info_at(const sky_block_info *info, const sky__epoch *epoch)
 sky_block_head sky__head_of(const sky__core *c, const sky_block_info *info, uint64_t version,
                             const sky__epoch *before, bool named);
 
-#define SKY__LAST_ROTATIONS 8 /* migration may lag by */
-#define SKY__PLACES_MAX     (5 + 2 * SKY__LAST_ROTATIONS)
+#define SKY__PLACES_MAX (5 + 2 * SKY_LAST_TURNS)
 /* All places a chunk of this server may be in, the likeliest first. before: NULL, or the epoch the
  * block came from. */
 uint32_t sky__places(const sky__core *c, const sky_chunk_facts *facts, const sky__epoch *before,

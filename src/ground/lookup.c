@@ -80,7 +80,7 @@ static bool trace_begin(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests.rows[request];
     const sky_frame *f = s->core.config.frame;
     uint64_t turned = sky__rotations(&s->core);
-    uint64_t last = turned < SKY__LAST_ROTATIONS ? turned : SKY__LAST_ROTATIONS;
+    uint64_t last = turned < SKY_LAST_TURNS ? turned : SKY_LAST_TURNS;
     bool windowed = sky_strategy_row_of(f->placement.strategy)->windowed;
     if (!windowed || last < 2 || r->look.traced || r->own) /* a put waits for what it looks for */
         return false;

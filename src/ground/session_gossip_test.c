@@ -104,6 +104,38 @@ static void sweeps_clear_what_is_left(void **state) {
     }
 }
 
+static sky_satellite away;
+
+static bool one_is_away(sky_orrery *o, sky_satellite from, sky_satellite to, sky_message *m) {
+    (void)o, (void)m;
+    return !sky_satellite_equal(from, away) && !sky_satellite_equal(to, away);
+}
+
+/* A satellite is out of reach for two moves of what it holds, which stays with it: neither where it
+ * belongs nor where it was before that. */
+static void sweeps_ask_where_a_chunk_stayed_behind(void **state) {
+    (void)state;
+    uint32_t holders = 1;
+    for (uint32_t holder = 0; holder < holders; holder++) {
+        sky_orrery o;
+        begin(&o, SKY_PLACE_ROTATION_HOP, SKY_EVICT_SWEEP);
+        assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 1, BLOCK_BYTES).status, SKY_OK);
+        holders = 0;
+        for (uint32_t i = 0; i < o.frame.satellite_count; i++) {
+            if (sky_node_chunks(&o.nodes[i]) > 0 && holders++ == holder)
+                away = sky_frame_satellite(&o.frame, i);
+        }
+        o.ear = one_is_away;
+        sky_orrery_run(&o, SKY_LAST_TURNS * SKY_ORRERY_TURN_NS);
+        o.ear = NULL;
+        sky_orrery_run(&o, 2 * SKY_LAST_TURNS * SKY_ORRERY_TURN_NS);
+        assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_GET, 1, 0).status, SKY_OK);
+        assert_int_equal(sky_orrery_chunks_of(&o, 1), 20);
+        sky_orrery_close(&o);
+    }
+    assert_int_equal(holders, 9);
+}
+
 static void the_client_clears_what_it_misses(void **state) {
     (void)state;
     for (int policy = 0; policy < 2; policy++) {
@@ -490,6 +522,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gossip_clears_what_is_left),
         cmocka_unit_test(sweeps_clear_what_is_left),
+        cmocka_unit_test(sweeps_ask_where_a_chunk_stayed_behind),
         cmocka_unit_test(the_client_clears_what_it_misses),
         cmocka_unit_test(the_ground_is_told),
         cmocka_unit_test(the_ground_hears_of_each_once),

@@ -46,6 +46,8 @@ int64_t sky_turning_ms(const sky_turning *t, sky_time now);
 bool sky_facts_fit(const sky_constellation *c, const sky_chunk_facts *facts);
 sky_satellite sky_chunk_place(const sky_constellation *c, const sky_turning *t,
                               const sky_chunk_facts *facts, uint64_t turns);
+/* It may still be where it belonged so many turns ago, if that satellite is out of reach since. */
+#define SKY_LAST_TURNS 8
 /* The place it had before that one; false: it never moved. */
 bool sky_chunk_place_before(const sky_constellation *c, const sky_turning *t,
                             const sky_chunk_facts *facts, uint64_t turns, sky_satellite *out);

@@ -270,19 +270,34 @@ static sky_chunk_id chunk_after(const slot *s) {
     return id;
 }
 
-/* Where to ask for the chunk after: at its place, where it was before, and at its place again. Who
- * gives a chunk away drops it only when the next one has it: three answers that it is not there
- * are proof, however late it is on its way. */
-#define DOUBTS_MAX 3
+#define PLACES_MAX (SKY_LAST_TURNS + 1)
 
-static sky_satellite ask_after_at(const sky_node *n, const slot *s) {
+/* Where the chunk after may be, the likeliest first: at its place, where it was before, and
+ * wherever else in the last turns, for it stays with a satellite that was out of reach. */
+static uint32_t places_after(const sky_node *n, const slot *s, sky_satellite places[PLACES_MAX]) {
     const sky_node_config *c = n->config;
     sky_chunk_facts facts = s->facts;
     facts.first = facts.next;
-    sky_satellite place = sky__node_place(n, &facts);
-    if (s->doubts == 1)
-        sky_chunk_place_before(&c->constellation, &c->turning, &facts, n->turns, &place);
-    return place;
+    uint64_t set = sky_turns_at_ms(&c->turning, facts.set_ms);
+    uint32_t count = 1;
+    places[0] = sky__node_place(n, &facts);
+    for (uint64_t back = 1; back <= SKY_LAST_TURNS && set + back <= n->turns; back++) {
+        places[count] = sky_chunk_place(&c->constellation, &c->turning, &facts, n->turns - back);
+        count += !sky_satellite_equal(places[count], places[count - 1]);
+    }
+    if (count == 1) /* in a wide window it stays for longer */
+        count += sky_chunk_place_before(&c->constellation, &c->turning, &facts, n->turns,
+                                        &places[1]);
+    return count;
+}
+
+/* The places are asked one after the other, and the first again. Who gives a chunk away drops it
+ * only when the next one has it: when all say that it is not there that is proof, however late it
+ * is on its way. */
+static sky_satellite ask_after_at(const sky_node *n, const slot *s) {
+    sky_satellite places[PLACES_MAX];
+    uint32_t count = places_after(n, s, places);
+    return places[s->doubts < count ? s->doubts : 0];
 }
 
 /* Worth asking about: its block is set, nothing of it is on the move, and it would be missed. */
@@ -296,7 +311,9 @@ static void next_is(sky_node *n, slot *s, bool present) {
     s->doubts = present ? 0 : (uint8_t)(s->doubts + 1);
     if (present)
         return;
-    if (s->doubts < DOUBTS_MAX) { /* at once: what is asked for in another turn is elsewhere */
+    sky_satellite places[PLACES_MAX];
+    if (s->doubts <=
+        places_after(n, s, places)) { /* at once: what is asked for in another turn is elsewhere */
         uint32_t i = (uint32_t)(s - n->slots);
         n->sweep_at = i > 0 ? i - 1 : n->slot_fresh - 1;
         n->sweep_next = 0;
