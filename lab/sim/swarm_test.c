@@ -216,7 +216,9 @@ static void a_seed_with_parity_passes(void **state) {
 /* 22003497: a move set the head of an older value again. 22001462: all heads went with one crash.
  * 25000174: a block that was found again during its move was uncounted where it never was, until no
  * put had room. 32005464: a block moved without a chunk of a satellite that was cut off. 33005346:
- * a chunk stayed behind for two moves, and was not looked for there. */
+ * a chunk stayed behind for two moves, and was not looked for there. 32006079: a block was moved
+ * before its put had heard that its head was stored; then the put's word was that it is where it
+ * was set. */
 static void seeds_with_moves_pass(void **state) {
     (void)state;
     fly("constellation: {planes: 3, slots: 16}\nsky: physical\nobserver: {min_elevation_deg: 0}\n"
@@ -246,6 +248,10 @@ static void seeds_with_moves_pass(void **state) {
         "workload: {keys: 25, value: 23851, every_ms: 156, prefetches: 0.040000}\n"
         "faults: {partition_per_h: 2}\n",
         33005346);
+    fly("constellation: {planes: 4, slots: 10, altitude_km: 300}\nplacement: {parity: 2}\n"
+        "lookup: binary\nlinks: {ground_mbps: 1}\nworkload: {value: 467, prefetches: 0.06}\n"
+        "faults: {corrupt: 0.000078, reorder: 0.3000}\n",
+        32006079);
 }
 
 int main(void) {

@@ -149,6 +149,14 @@ static bool is_there(const sky_session *s, const sky_block_info *info, int64_t a
     return row->aboard || sky_satellite_equal(sky_frame_centre(f, then), home);
 }
 
+/* It moves already; or its put is under way, and a head of that was found. That put will commit the
+ * block where it set it, so it must be there until then. */
+static bool is_moving(const sky_session *s, const sky__block_row *row) {
+    uint32_t put = sky__requests_put_of(&s->requests, &row->key);
+    bool being_put = put != SKY__NONE && s->requests.rows[put].of.id.version == row->version;
+    return row->moving || being_put;
+}
+
 /* The block is to be overhead at at_ms: its chunks go where the window will be then, and wait. The
  * head goes first, so that who finds the block by it knows both homes. */
 void sky__move_begin(sky_session *s, uint32_t request) {
@@ -162,9 +170,9 @@ void sky__move_begin(sky_session *s, uint32_t request) {
     uint64_t version = r->of.id.version;
     r->of = sky__blocks_subject(&s->blocks, block);
     bool there = r->of.info.chunk_count == 0 || is_there(s, &r->of.info, r->ask.at_ms);
-    if (row->moving || there) {
-        sky__request_finish(s, request, row->moving ? SKY_E_BUSY : SKY_OK,
-                            r->of.info.payload_bytes);
+    bool moving = is_moving(s, row);
+    if (moving || there) {
+        sky__request_finish(s, request, moving ? SKY_E_BUSY : SKY_OK, r->of.info.payload_bytes);
         return;
     }
     if (version != row->version) /* it is another */

@@ -428,6 +428,47 @@ static void a_head_that_went_counts_again_when_it_is_set_again(void **state) {
     sky_orrery_close(&o);
 }
 
+/* The satellites' word that a head is stored does not come. */
+static bool no_head_acknowledged(sky_orrery *o, sky_satellite from, sky_satellite to,
+                                 sky_message *m) {
+    (void)o, (void)from, (void)to;
+    return m->type != SKY_WIRE_SET_ACK || m->id.number > 0;
+}
+
+/* Its head is in the sky and found there, but the put does not know it yet. Once it does, the block
+ * is where the put says: it is read without looking for it, and removed with all its chunks. */
+static void what_is_being_put_does_not_move(void **state) {
+    (void)state;
+    sky_orrery o;
+    sky_orrery_open(&o, SKY_PLACE_ROTATION_HOP);
+    o.session_config.lookup = SKY_LOOKUP_BINARY;
+    sky_orrery_begin(&o, 64);
+    o.ear = no_head_acknowledged;
+    const sky_request put = {.op = SKY_OP_PUT,
+                             .key = sky_orrery_key(1),
+                             .context = (void *)1,
+                             .payload_bytes = BLOCK_BYTES};
+    assert_int_equal(sky_session_submit(o.grounds[0], o.now, &put), SKY_OK);
+    while (sky_orrery_chunks(&o) < 21)
+        sky_orrery_run(&o, o.now + SKY_MS(1));
+    assert_int_equal(prefetch(&o, 0, 1, 5 * SKY_ORRERY_TURN_NS), SKY_E_BUSY);
+    o.ear = NULL;
+    sky_orrery_run(&o, o.now + SKY_SECONDS(5));
+    sky_result result;
+    assert_true(sky_session_result(o.grounds[0], &result));
+    assert_int_equal(result.op, SKY_OP_PUT);
+    assert_int_equal(result.status, SKY_OK);
+    uint64_t lookups = o.grounds[0]->core.stat.lookups;
+    assert_read(&o, 0);
+    assert_int_equal(o.grounds[0]->core.stat.lookups, lookups);
+    assert_int_equal(counted(&o), 20);
+    assert_int_equal(prefetch(&o, 0, 1, 5 * SKY_ORRERY_TURN_NS), SKY_OK);
+    assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_REMOVE, 1, 0).status, SKY_OK);
+    sky_orrery_run(&o, o.now + SKY_SECONDS(1));
+    assert_int_equal(sky_orrery_chunks(&o), 0);
+    sky_orrery_close(&o);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_block_waits_where_it_will_be_overhead),
@@ -436,6 +477,7 @@ int main(void) {
         cmocka_unit_test(a_block_has_no_third_home),
         cmocka_unit_test(own_moves_take_no_room_of_the_host),
         cmocka_unit_test(a_block_counts_where_its_chunks_may_be),
+        cmocka_unit_test(what_is_being_put_does_not_move),
         cmocka_unit_test(a_moved_block_is_not_swept),
         cmocka_unit_test(a_chunk_of_a_silent_satellite_is_not_gone),
         cmocka_unit_test(what_cannot_be_settled_stays),
