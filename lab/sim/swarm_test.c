@@ -254,6 +254,16 @@ static void seeds_with_moves_pass(void **state) {
         32006079);
 }
 
+/* 32005137: in a true sky a newer head stayed behind where no laser led on, or was where none led
+ * to from the ground that asked, and an older one was read. */
+static void a_seed_with_heads_left_behind_passes(void **state) {
+    (void)state;
+    fly("constellation: {planes: 12, slots: 10, altitude_km: 400, phasing: 5}\nsky: physical\n"
+        "observer: {lat_deg: 28, min_elevation_deg: 0}\nlookup: binary\nworkload: {value: 1}\n"
+        "grounds: {g1: [0, -1, 0]}\n",
+        32005137);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_skies_lose_nothing),
@@ -262,6 +272,7 @@ int main(void) {
         cmocka_unit_test(seeds_that_failed_once_pass),
         cmocka_unit_test(a_seed_with_parity_passes),
         cmocka_unit_test(seeds_with_moves_pass),
+        cmocka_unit_test(a_seed_with_heads_left_behind_passes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -246,6 +246,42 @@ bool sky__heads_may_be_cut_off(sky__core *c) {
     return c->heads_cut_off;
 }
 
+/* The turns until which a copy of a head may have been set that is still on a satellite which an
+ * ordinary question does not reach, or one that traces does not. */
+static void note_hidden(sky__core *c, const sky_chunk_facts *facts) {
+    const sky_frame *f = c->config.frame;
+    uint64_t now = sky__rotations(c), first = now > TURNS_BACK ? now - TURNS_BACK : 0;
+    if (!sky_frame_joined(f, SKY_GROUND, place_at(c, facts, now), now))
+        c->hidden[0] = c->hidden[1] = now + 1;
+    for (uint64_t turn = now; turn-- > first && c->hidden[1] <= turn;) {
+        sky_satellite at = place_at(c, facts, turn);
+        if (sky_satellite_equal(at, place_at(c, facts, turn + 1)) ||
+            could_leave(c, facts, turn, now - 1))
+            continue;
+        bool asked = now - turn <= SKY_LAST_TURNS && sky_frame_joined(f, SKY_GROUND, at, now);
+        c->hidden[0] = c->hidden[0] > turn ? c->hidden[0] : turn + 1;
+        c->hidden[1] = asked ? c->hidden[1] : turn + 1;
+    }
+}
+
+bool sky__newer_head_may_hide(sky__core *c, uint64_t head_version, bool traced) {
+    const sky_block_info any = {0};
+    const sky_frame *f = c->config.frame;
+    uint64_t at = sky__rotations(c) + 1;
+    if (sky_frame_whole(f))
+        return false;
+    if (c->hidden_at != at) {
+        c->hidden_at = at;
+        c->hidden[0] = c->hidden[1] = 0;
+        for (uint32_t copy = 0; copy < c->head_copies; copy++) {
+            sky_chunk_facts facts = sky__block_facts(c, &any, false);
+            sky__facts_of(c, &facts, 0, copy);
+            note_hidden(c, &facts);
+        }
+    }
+    return c->hidden[traced] > sky_turns_at_ms(&f->turning, (int64_t)(head_version >> 16));
+}
+
 /* ---- epochs and heads ---- */
 
 sky_block_info sky__info_at(const sky_block_info *info, const sky__epoch *epoch) {

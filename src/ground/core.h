@@ -34,6 +34,8 @@ typedef struct {
     sky__loss loss;
     uint64_t heads_at; /* rotations + 1 for which the next is known; 0: none */
     bool heads_cut_off;
+    uint64_t hidden_at; /* the same of these: heads that were set before these turns may hide, … */
+    uint64_t hidden[2];             /* … even if their last places are asked too */
     uint64_t ended[SKY__ENDED_MAX]; /* versions of blocks that ended lately, the oldest next */
     uint32_t ended_next;
 } sky__core;
@@ -108,5 +110,8 @@ sky_chunk_facts sky__facts_before(const sky__core *c, const sky_chunk_facts *fac
 bool sky__may_be_cut_off(const sky__core *c, const sky_chunk_facts *facts);
 /* … or a head, of any key: heads have their places in common. */
 bool sky__heads_may_be_cut_off(sky__core *c);
+/* … or one that was set later than this version: on a satellite that no laser leads to from here,
+ * or one that none led away from. `traced`: the last places were asked too. */
+bool sky__newer_head_may_hide(sky__core *c, uint64_t head_version, bool traced);
 
 #endif

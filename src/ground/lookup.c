@@ -13,7 +13,11 @@
  * Surprise: a head is believed as far as it makes sense. What is wrong with it besides shows when
  * its chunks are asked for: they are not there, and the block is a miss. Until it was read once it
  * is unverified, and nothing in the sky is dropped because of it: else a liar could have honest
- * grounds drop what others set. */
+ * grounds drop what others set.
+ *
+ * In a true sky heads stay behind where no laser leads on, and an older one may come to where it
+ * belongs before a newer one does. A name's head counts as the newest there only if none that was
+ * set later can be where nobody was asked. */
 #include <skymem/keys.h>
 
 #include "ground/session_state.h"
@@ -41,9 +45,15 @@ static bool look_unit(sky_session *s, sky__request *r, uint32_t unit, sky__opera
 
 /* ---- the head of a key, at many places at once ---- */
 
-/* Of the last places, units count the copies, those of the place before the last one first. */
+/* The place before this one is asked where this one says that it has no head. Where a head may be
+ * left behind there, and this one has an older, it is asked too. */
+static uint32_t traced_first(const sky_session *s) {
+    return sky_frame_whole(s->core.config.frame) ? 2 : 1;
+}
+
+/* Of the last places, units count the copies, those of the latest place first. */
 static sky_satellite traced_place(const sky_session *s, const sky__request *r, uint32_t unit) {
-    uint64_t now = sky__rotations(&s->core), back = 2 + unit / s->core.head_copies;
+    uint64_t now = sky__rotations(&s->core), back = traced_first(s) + unit / s->core.head_copies;
     sky_chunk_facts facts = r->of.facts;
     sky__facts_of(&s->core, &facts, 0, unit % s->core.head_copies);
     return sky_session_place(s, &facts, now > back ? now - back : 0);
@@ -81,12 +91,14 @@ static bool trace_begin(sky_session *s, uint32_t request) {
     const sky_frame *f = s->core.config.frame;
     uint64_t turned = sky__rotations(&s->core);
     uint64_t last = turned < SKY_LAST_TURNS ? turned : SKY_LAST_TURNS;
+    uint32_t first = traced_first(s);
     bool windowed = sky_strategy_row_of(f->placement.strategy)->windowed;
-    if (!windowed || last < 2 || r->look.traced || r->own) /* a put waits for what it looks for */
+    bool waited_for = r->own; /* a put waits for what it looks for */
+    if (!windowed || last < first || r->look.traced || waited_for)
         return false;
     r->look.tracing = r->look.traced = true;
     sky__requests_work(&s->requests, request, WORK_HEADS, 0,
-                       (uint32_t)(last - 1) * s->core.head_copies - 1);
+                       (uint32_t)(last - first + 1) * s->core.head_copies - 1);
     return true;
 }
 
@@ -106,6 +118,9 @@ static void look_done(sky_session *s, uint32_t request) {
                             : nothing       ? SKY_E_IO
                                             : SKY_MISS,
                             r->look.low);
+    else if (key_known(s, r, 0) && sky__may_be_outdated(s, r) &&
+             !sky_frame_whole(s->core.config.frame))
+        sky__fresh_begin(s, request); /* one copy said so */
     else if (key_known(s, r, 0))
         sky__request_found(s, request);
     else if (nothing)
@@ -125,6 +140,8 @@ static void search_begin(const sky_session *s, sky__request *r) {
 void sky__fresh_begin(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests.rows[request];
     search_begin(s, r);
+    r->look.heard = r->look.unsure = r->look.tracing = false; /* it may be the second time */
+    r->look.outdated = 0;
     r->look.checked = s->blocks.rows[sky_index_find(s->blocks.index, &r->ask.key)].version;
     s->core.stat.questions++;
     sky__requests_work(&s->requests, request, WORK_HEADS, 0, s->core.head_copies - 1);
@@ -137,6 +154,14 @@ static void forget_block(sky_session *s, uint32_t block) {
     sky__blocks_lose(&s->blocks, block);
 }
 
+/* A head that was heard is not the newest for certain: a newer one may be where it was not asked
+ * for, or cannot be. */
+static bool newer_may_hide(sky_session *s, const sky__request *r, uint32_t block) {
+    const sky__block_row *row = &s->blocks.rows[block];
+    return row->named && !r->own &&
+           sky__newer_head_may_hide(&s->core, row->head_version, r->look.traced);
+}
+
 static void heads_done(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests.rows[request];
     uint32_t block = sky__blocks_find(&s->blocks, r->ask.wall_ms, &r->ask.key);
@@ -147,7 +172,10 @@ static void heads_done(sky_session *s, uint32_t request) {
         sky__blocks_mend_heads(&s->blocks, block);
     }
     if (there && (r->look.heard || !doubted)) { /* it may have come meanwhile */
-        sky__request_found(s, request);
+        if (!newer_may_hide(s, r, block))
+            sky__request_found(s, request);
+        else if (!trace_begin(s, request))
+            sky__request_finish(s, request, SKY_E_IO, 0);
     } else if (r->look.unsure) {
         sky__request_finish(s, request, SKY_E_IO, 0);
     } else if (!trace_begin(s, request)) {

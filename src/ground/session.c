@@ -280,7 +280,7 @@ static void request_found(sky_session *s, uint32_t request) {
 
 /* Another ground may have replaced what the index knows, or removed it. Without a head in the sky
  * no other ground knows of it. */
-static bool may_be_outdated(const sky_session *s, const sky__request *r) {
+bool sky__may_be_outdated(const sky_session *s, const sky__request *r) {
     const sky__block_row *row = &s->blocks.rows[sky_index_find(s->blocks.index, &r->ask.key)];
     bool asks = r->ask.op == SKY_OP_GET || r->ask.op == SKY_OP_HAS ||
                 r->ask.op == SKY_OP_PREFETCH || r->ask.conditional || s->core.config.sealed;
@@ -292,7 +292,7 @@ static void find_block(sky_session *s, uint32_t request) {
     const sky__request *r = &s->requests.rows[request];
     bool known = !r->ask.chain &&
                  sky__blocks_find(&s->blocks, r->ask.wall_ms, &r->ask.key) != SKY_BLOCK_NONE;
-    if (known && may_be_outdated(s, r))
+    if (known && sky__may_be_outdated(s, r))
         sky__fresh_begin(s, request);
     else if (known || (!r->ask.chain && s->core.config.lookup == SKY_LOOKUP_INDEX))
         request_found(s, request);
