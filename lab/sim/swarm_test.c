@@ -218,7 +218,8 @@ static void a_seed_with_parity_passes(void **state) {
  * put had room. 32005464: a block moved without a chunk of a satellite that was cut off. 33005346:
  * a chunk stayed behind for two moves, and was not looked for there. 32006079: a block was moved
  * before its put had heard that its head was stored; then the put's word was that it is where it
- * was set. */
+ * was set. 32006736, 32004654: a chunk that no laser led away from was taken for gone by the second
+ * move of its block. */
 static void seeds_with_moves_pass(void **state) {
     (void)state;
     fly("constellation: {planes: 3, slots: 16}\nsky: physical\nobserver: {min_elevation_deg: 0}\n"
@@ -252,6 +253,13 @@ static void seeds_with_moves_pass(void **state) {
         "lookup: binary\nlinks: {ground_mbps: 1}\nworkload: {value: 467, prefetches: 0.06}\n"
         "faults: {corrupt: 0.000078, reorder: 0.3000}\n",
         32006079);
+    fly("constellation: {planes: 18, slots: 5, altitude_km: 400}\nsky: physical\n"
+        "workload: {keys: 6, value: 1, every_ms: 1250, prefetches: 0.005625}\n",
+        32006736);
+    fly("constellation: {planes: 21, slots: 5, altitude_km: 200}\nsky: physical\n"
+        "observer: {min_elevation_deg: 0}\n"
+        "workload: {gets: 2880, value: 1, prefetches: 0.010000}\n",
+        32004654);
 }
 
 /* 32005137: in a true sky a newer head stayed behind where no laser led on, or was where none led

@@ -14,7 +14,8 @@
  *           before; and where satellites sweep, for from then on it is spare. A satellite that
  *           finds the next chunk moved away, and has not heard of it, would take it for lost
  *   gather  when they are not (a rotation split the row, a satellite had not heard): the same chunk
- *           by chunk, in both epochs, until all are there
+ *           by chunk, in both epochs and at the places of the last turns, until all are there. The
+ *           block stays while one may be where nobody can be asked
  *   go      MOVE to the new epoch
  *
  * So the satellites do not clear away what is left of a moved block: the ground does.
@@ -91,6 +92,7 @@ static void move_rows(sky_session *s, uint32_t request, sky__move_step step) {
     r->move.step = step;
     r->move.missed = false;
     r->of.facts.spare = true;
+    r->thorough = step == MOVE_GATHERS;
     sky__requests_work(&s->requests, request, WORK_MOVE, 0, rows * s->core.config.replicas - 1);
 }
 
@@ -257,7 +259,7 @@ static bool is_home(const sky_session *s, const sky__operation *o) {
 }
 
 /* Some of the row may be on its way between two places, and of those the one has some and the other
- * the rest. A single chunk that is nowhere is gone; but one that may be with a silent satellite
+ * the rest. A single chunk that is nowhere is gone; but one that may be where nobody can be asked
  * would be left behind, unsettled. */
 static void move_taken(sky_session *s, uint32_t op, const sky_message *m) {
     const sky__operation *o = &s->scheduler.operations[op];

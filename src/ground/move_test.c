@@ -171,6 +171,30 @@ static void a_block_has_no_third_home(void **state) {
     }
 }
 
+static bool nothing_is_handed_over(sky_orrery *o, sky_satellite from, sky_satellite to,
+                                   sky_message *m) {
+    (void)o, (void)from, (void)to;
+    return m->type != SKY_WIRE_MIGRATE;
+}
+
+/* What stayed behind for several turns is not gone: it keeps the home that it knows of. */
+static void what_stayed_behind_is_not_moved_out_of_sight(void **state) {
+    (void)state;
+    for (uint32_t turns = 1; turns < 8; turns++) {
+        sky_orrery o;
+        begin(&o, SKY_PLACE_ROTATION_HOP, SKY_LOOKUP_INDEX);
+        o.ear = nothing_is_handed_over;
+        sky_orrery_run(&o, turns * SKY_ORRERY_TURN_NS + SKY_SECONDS(1));
+        assert_int_equal(prefetch(&o, 0, 1, 13 * SKY_ORRERY_TURN_NS), SKY_OK);
+        for (uint32_t to = 12; to > 9; to--)
+            assert_int_equal(prefetch(&o, 0, 1, to * SKY_ORRERY_TURN_NS), SKY_E_BUSY);
+        o.ear = NULL;
+        assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_GET, 1, 0).status, SKY_OK);
+        assert_int_equal(o.wrong, 0);
+        sky_orrery_close(&o);
+    }
+}
+
 /* What a predictive sky moves by itself takes no room from what the host asks: with as many moves
  * under way as it asked for blocks, it may ask for all of them again. */
 static void own_moves_take_no_room_of_the_host(void **state) {
@@ -475,6 +499,7 @@ int main(void) {
         cmocka_unit_test(a_move_is_readable_throughout),
         cmocka_unit_test(satellites_that_did_not_hear_keep_the_block_readable),
         cmocka_unit_test(a_block_has_no_third_home),
+        cmocka_unit_test(what_stayed_behind_is_not_moved_out_of_sight),
         cmocka_unit_test(own_moves_take_no_room_of_the_host),
         cmocka_unit_test(a_block_counts_where_its_chunks_may_be),
         cmocka_unit_test(what_is_being_put_does_not_move),
