@@ -262,6 +262,18 @@ static void seeds_with_moves_pass(void **state) {
         32004654);
 }
 
+/* 32004725: in a true sky chunks were late for longer than the last turns, as half of all datagrams
+ * were lost between satellites, and nobody asked where they were. */
+static void a_seed_with_late_chunks_passes(void **state) {
+    (void)state;
+    fly("constellation: {planes: 15, slots: 26, altitude_km: 400, phasing: 3}\nsky: physical\n"
+        "observer: {lat_deg: 14, min_elevation_deg: 17}\n"
+        "placement: {strategy: rotation, servers: 13, window: [3, 7]}\nlinks: {isl_loss: 0.5}\n"
+        "time: {rotation_s: 20}\nworkload: {keys: 5, gets: 240, value: 16329, every_ms: 50219, "
+        "arrivals: fixed}\nuntil: 14400s\n",
+        32004725);
+}
+
 /* 32005137: in a true sky a newer head stayed behind where no laser led on, or was where none led
  * to from the ground that asked, and an older one was read. */
 static void a_seed_with_heads_left_behind_passes(void **state) {
@@ -280,6 +292,7 @@ int main(void) {
         cmocka_unit_test(seeds_that_failed_once_pass),
         cmocka_unit_test(a_seed_with_parity_passes),
         cmocka_unit_test(seeds_with_moves_pass),
+        cmocka_unit_test(a_seed_with_late_chunks_passes),
         cmocka_unit_test(a_seed_with_heads_left_behind_passes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

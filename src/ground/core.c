@@ -190,12 +190,18 @@ uint32_t sky__places(const sky__core *c, const sky_chunk_facts *facts, const sky
     return count;
 }
 
+uint64_t sky__turn_back(const sky__core *c, uint32_t steps) {
+    uint64_t turn = sky__rotations(c);
+    while (steps-- > 0 && sky_turn_before(&c->config.frame->turning, turn, &turn))
+        ;
+    return turn;
+}
+
 void sky__last_places(const sky__core *c, const sky_chunk_facts *facts,
                       sky_satellite places[SKY__PLACES_MAX], uint32_t *count) {
-    const sky_turning *turning = &c->config.frame->turning;
-    uint64_t rotations = sky__rotations(c), set = sky_turns_at_ms(turning, facts->set_ms);
-    for (uint64_t back = 2; back <= SKY_LAST_TURNS && set + back <= rotations; back++)
-        add_place(places, count, place_at(c, facts, rotations - back));
+    uint64_t set = sky_turns_at_ms(&c->config.frame->turning, facts->set_ms);
+    for (uint32_t back = 2; back <= SKY_LAST_STEPS && sky__turn_back(c, back) >= set; back++)
+        add_place(places, count, place_at(c, facts, sky__turn_back(c, back)));
 }
 
 /* A chunk leaves `from` after this turn, for wherever it belongs then. Did a laser lead there at
@@ -216,9 +222,9 @@ bool sky__may_be_cut_off(const sky__core *c, const sky_chunk_facts *facts) {
     const sky_frame *f = c->config.frame;
     uint64_t set = sky_turns_at_ms(&f->turning, facts->set_ms), now = sky__rotations(c);
     if (sky_frame_whole(f) || !sky_strategy_row_of(facts->strategy)->migrates ||
-        now < set + SKY_LAST_TURNS)
+        now < set + SKY_LAST_STEPS)
         return false;
-    uint64_t last = now - SKY_LAST_TURNS;
+    uint64_t last = now - SKY_LAST_STEPS;
     uint64_t first = last > set + TURNS_BACK ? last - TURNS_BACK : set;
     for (uint64_t turn = last; turn-- > first;) { /* the latest is decided soonest */
         sky_satellite at = place_at(c, facts, turn);
@@ -251,6 +257,7 @@ bool sky__heads_may_be_cut_off(sky__core *c) {
 static void note_hidden(sky__core *c, const sky_chunk_facts *facts) {
     const sky_frame *f = c->config.frame;
     uint64_t now = sky__rotations(c), first = now > TURNS_BACK ? now - TURNS_BACK : 0;
+    uint64_t traced = sky__turn_back(c, SKY_LAST_STEPS);
     if (!sky_frame_joined(f, SKY_GROUND, place_at(c, facts, now), now))
         c->hidden[0] = c->hidden[1] = now + 1;
     for (uint64_t turn = now; turn-- > first && c->hidden[1] <= turn;) {
@@ -258,7 +265,7 @@ static void note_hidden(sky__core *c, const sky_chunk_facts *facts) {
         if (sky_satellite_equal(at, place_at(c, facts, turn + 1)) ||
             could_leave(c, facts, turn, now - 1))
             continue;
-        bool asked = now - turn <= SKY_LAST_TURNS && sky_frame_joined(f, SKY_GROUND, at, now);
+        bool asked = turn >= traced && sky_frame_joined(f, SKY_GROUND, at, now);
         c->hidden[0] = c->hidden[0] > turn ? c->hidden[0] : turn + 1;
         c->hidden[1] = asked ? c->hidden[1] : turn + 1;
     }

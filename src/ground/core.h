@@ -94,11 +94,13 @@ sky_block_info sky__info_at(const sky_block_info *info, const sky__epoch *epoch)
 sky_block_head sky__head_of(const sky__core *c, const sky_block_info *info, uint64_t version,
                             const sky__epoch *before, bool named);
 
-#define SKY__PLACES_MAX (5 + 2 * SKY_LAST_TURNS)
+#define SKY__PLACES_MAX (5 + 2 * SKY_LAST_STEPS)
 /* All places a chunk of this server may be in, the likeliest first. before: NULL, or the epoch the
  * block came from. */
 uint32_t sky__places(const sky__core *c, const sky_chunk_facts *facts, const sky__epoch *before,
                      uint32_t server, sky_satellite places[SKY__PLACES_MAX]);
+/* The last turn before the centre made its last `steps` steps. In an ideal sky each turn is one. */
+uint64_t sky__turn_back(const sky__core *c, uint32_t steps);
 /* And those it was in some rotations ago, further than the one before: added to the others. */
 void sky__last_places(const sky__core *c, const sky_chunk_facts *facts,
                       sky_satellite places[SKY__PLACES_MAX], uint32_t *count);

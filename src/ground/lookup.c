@@ -53,10 +53,10 @@ static uint32_t traced_first(const sky_session *s) {
 
 /* Of the last places, units count the copies, those of the latest place first. */
 static sky_satellite traced_place(const sky_session *s, const sky__request *r, uint32_t unit) {
-    uint64_t now = sky__rotations(&s->core), back = traced_first(s) + unit / s->core.head_copies;
+    uint32_t back = traced_first(s) + unit / s->core.head_copies;
     sky_chunk_facts facts = r->of.facts;
     sky__facts_of(&s->core, &facts, 0, unit % s->core.head_copies);
-    return sky_session_place(s, &facts, now > back ? now - back : 0);
+    return sky_session_place(s, &facts, sky__turn_back(&s->core, back));
 }
 
 /* A satellite that stayed overhead for several rotations is one place. Asked once for each, it
@@ -90,7 +90,7 @@ static bool trace_begin(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests.rows[request];
     const sky_frame *f = s->core.config.frame;
     uint64_t turned = sky__rotations(&s->core);
-    uint64_t last = turned < SKY_LAST_TURNS ? turned : SKY_LAST_TURNS;
+    uint64_t last = turned < SKY_LAST_STEPS ? turned : SKY_LAST_STEPS;
     uint32_t first = traced_first(s);
     bool windowed = sky_strategy_row_of(f->placement.strategy)->windowed;
     bool waited_for = r->own; /* a put waits for what it looks for */

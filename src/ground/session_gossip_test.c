@@ -126,9 +126,9 @@ static void sweeps_ask_where_a_chunk_stayed_behind(void **state) {
                 away = sky_frame_satellite(&o.frame, i);
         }
         o.ear = one_is_away;
-        sky_orrery_run(&o, SKY_LAST_TURNS * SKY_ORRERY_TURN_NS);
+        sky_orrery_run(&o, SKY_LAST_STEPS * SKY_ORRERY_TURN_NS);
         o.ear = NULL;
-        sky_orrery_run(&o, 2 * SKY_LAST_TURNS * SKY_ORRERY_TURN_NS);
+        sky_orrery_run(&o, 2 * SKY_LAST_STEPS * SKY_ORRERY_TURN_NS);
         assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_GET, 1, 0).status, SKY_OK);
         assert_int_equal(sky_orrery_chunks_of(&o, 1), 20);
         sky_orrery_close(&o);

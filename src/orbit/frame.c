@@ -54,9 +54,7 @@ bool sky_facts_fit(const sky_constellation *c, const sky_chunk_facts *facts) {
 }
 
 /* The last row that begins at or before a turn. */
-sky_steps sky_turned(const sky_turning *t, uint64_t turns) {
-    if (!t->handovers)
-        return (sky_steps){0, turns > INT64_MAX ? -INT64_MAX : -(int64_t)turns};
+static const sky_handover *handover_at(const sky_turning *t, uint64_t turns) {
     size_t low = 0, high = t->handover_count;
     while (high - low > 1) {
         size_t middle = low + (high - low) / 2;
@@ -65,7 +63,13 @@ sky_steps sky_turned(const sky_turning *t, uint64_t turns) {
         else
             high = middle;
     }
-    const sky_handover *now = &t->handovers[low], *first = &t->handovers[0];
+    return &t->handovers[low];
+}
+
+sky_steps sky_turned(const sky_turning *t, uint64_t turns) {
+    if (!t->handovers)
+        return (sky_steps){0, turns > INT64_MAX ? -INT64_MAX : -(int64_t)turns};
+    const sky_handover *now = handover_at(t, turns), *first = &t->handovers[0];
     return (sky_steps){(int64_t)now->plane - first->plane, (int64_t)now->slot - first->slot};
 }
 
@@ -83,14 +87,21 @@ sky_satellite sky_chunk_place(const sky_constellation *c, const sky_turning *t,
     return sky_place_shifted(c, &p, facts->centre, facts->first, turns > then ? turns - then : 0);
 }
 
-/* A chunk moves at least once in as many turns as the window has rows and columns. */
+bool sky_turn_before(const sky_turning *t, uint64_t turns, uint64_t *before) {
+    uint64_t began = t->handovers ? handover_at(t, turns)->turn : turns;
+    *before = began - (began > 0);
+    return began > 0;
+}
+
+/* A chunk moves at least once in as many steps of the centre as the window has rows and columns. */
 bool sky_chunk_place_before(const sky_constellation *c, const sky_turning *t,
                             const sky_chunk_facts *facts, uint64_t turns, sky_satellite *out) {
     uint64_t then = sky_turns_at_ms(t, facts->set_ms);
     sky_satellite now = sky_chunk_place(c, t, facts, turns);
     uint64_t most = (uint64_t)facts->window_slots + facts->window_planes;
-    for (uint64_t back = 1; back <= most && turns >= then + back; back++) {
-        sky_satellite place = sky_chunk_place(c, t, facts, turns - back);
+    for (uint64_t back = 1; back <= most && sky_turn_before(t, turns, &turns) && turns >= then;
+         back++) {
+        sky_satellite place = sky_chunk_place(c, t, facts, turns);
         if (!sky_satellite_equal(place, now)) {
             *out = place;
             return true;

@@ -39,6 +39,9 @@ sky_steps sky_turned(const sky_turning *t, uint64_t turns);
 uint64_t sky_turns(const sky_turning *t, sky_time now);
 uint64_t sky_turns_at_ms(const sky_turning *t, int64_t ms); /* 0 before the start */
 sky_time sky_turn_begins(const sky_turning *t, uint64_t turns);
+/* The last turn before the centre came to where it is in this one; false: it was always there. In a
+ * physical sky most turns change nothing. */
+bool sky_turn_before(const sky_turning *t, uint64_t turns, uint64_t *before);
 int64_t sky_turning_ms(const sky_turning *t, sky_time now);
 
 /* The satellite a chunk belongs on after `turns`. The facts' satellites must be of the
@@ -46,8 +49,8 @@ int64_t sky_turning_ms(const sky_turning *t, sky_time now);
 bool sky_facts_fit(const sky_constellation *c, const sky_chunk_facts *facts);
 sky_satellite sky_chunk_place(const sky_constellation *c, const sky_turning *t,
                               const sky_chunk_facts *facts, uint64_t turns);
-/* It may still be where it belonged so many turns ago, if that satellite is out of reach since. */
-#define SKY_LAST_TURNS 8
+/* It may still be where it belonged so many steps of the centre ago: out of reach since then. */
+#define SKY_LAST_STEPS 8
 /* The place it had before that one; false: it never moved. */
 bool sky_chunk_place_before(const sky_constellation *c, const sky_turning *t,
                             const sky_chunk_facts *facts, uint64_t turns, sky_satellite *out);

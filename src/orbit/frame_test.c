@@ -102,6 +102,33 @@ static void a_chunk_has_a_place_at_every_turn(void **state) {
     assert_true(steps.planes == 0 && steps.slots == -INT64_MAX);
 }
 
+/* In a physical sky the centre stays for many turns. A chunk was before where it was until the
+ * centre's last step, however long ago that is; but never before it was set. */
+static void a_chunk_rests_between_steps_of_a_physical_sky(void **state) {
+    (void)state;
+    sky_constellation c = {.planes = 7, .slots = 19, .altitude_km = 550, .inclination_deg = 53};
+    const sky_handover rows[] = {{0, 3, 4, false}, {30, 3, 3, false}, {90, 3, 2, false}};
+    sky_turning turning = {.rotation_ns = SKY_SECONDS(15), .handovers = rows, .handover_count = 3};
+    sky_chunk_facts facts = {.set_ms = 10 * 15000,
+                             .centre = {3, 4},
+                             .first = {3, 4},
+                             .window_planes = 1,
+                             .window_slots = 1,
+                             .strategy = SKY_PLACE_ROTATION_HOP};
+    uint64_t back = 7;
+    assert_false(sky_turn_before(&turning, 29, &back));
+    assert_true(sky_turn_before(&turning, 89, &back) && back == 29);
+    assert_true(sky_turn_before(&turning, 200, &back) && back == 89);
+    for (uint64_t turn = 10; turn < 200; turn++) {
+        sky_satellite before = {99, 99};
+        bool moved = sky_chunk_place_before(&c, &turning, &facts, turn, &before);
+        assert_int_equal(moved, turn >= 30);
+        assert_int_equal(before.slot, turn < 30 ? 99 : turn < 90 ? 4 : 3);
+    }
+    facts.set_ms = 30 * 15000;
+    assert_false(sky_chunk_place_before(&c, &turning, &facts, 89, &(sky_satellite){0}));
+}
+
 static void links_are_busy_to_the_nanosecond(void **state) {
     (void)state;
     assert_int_equal(sky_link_busy_ns(8000000000, 6144), 6144);
@@ -114,6 +141,7 @@ int main(void) {
         cmocka_unit_test(a_frame_places_as_the_orbit_does),
         cmocka_unit_test(turns_count_from_whole_milliseconds),
         cmocka_unit_test(a_chunk_has_a_place_at_every_turn),
+        cmocka_unit_test(a_chunk_rests_between_steps_of_a_physical_sky),
         cmocka_unit_test(links_are_busy_to_the_nanosecond),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -270,7 +270,7 @@ static sky_chunk_id chunk_after(const slot *s) {
     return id;
 }
 
-#define PLACES_MAX (SKY_LAST_TURNS + 1)
+#define PLACES_MAX (SKY_LAST_STEPS + 1)
 
 /* Where the chunk after may be, the likeliest first: at its place, where it was before, and
  * wherever else in the last turns, for it stays with a satellite that was out of reach. */
@@ -278,11 +278,13 @@ static uint32_t places_after(const sky_node *n, const slot *s, sky_satellite pla
     const sky_node_config *c = n->config;
     sky_chunk_facts facts = s->facts;
     facts.first = facts.next;
-    uint64_t set = sky_turns_at_ms(&c->turning, facts.set_ms);
+    uint64_t set = sky_turns_at_ms(&c->turning, facts.set_ms), turn = n->turns;
     uint32_t count = 1;
     places[0] = sky__node_place(n, &facts);
-    for (uint64_t back = 1; back <= SKY_LAST_TURNS && set + back <= n->turns; back++) {
-        places[count] = sky_chunk_place(&c->constellation, &c->turning, &facts, n->turns - back);
+    for (uint32_t back = 1; back <= SKY_LAST_STEPS; back++) {
+        if (!sky_turn_before(&c->turning, turn, &turn) || turn < set)
+            break;
+        places[count] = sky_chunk_place(&c->constellation, &c->turning, &facts, turn);
         count += !sky_satellite_equal(places[count], places[count - 1]);
     }
     if (count == 1) /* in a wide window it stays for longer */
