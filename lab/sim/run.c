@@ -56,12 +56,38 @@ static bool has_another(const run *r, const sky_chunk_id *id) {
     return copies > 1;
 }
 
+/* Satellites had the time that it takes to make copies again. */
+static void note_quiet(run *r) {
+    sky_time now = sky_world_now(r->world);
+    if (!anything_goes(r) && now - r->crashed_until > r->sky.repair_ns)
+        sky_check_copies_quiet(&r->copies, now);
+}
+
+static void note_copy_taken(run *r, const sky_node_chunk *chunk, bool last) {
+    int64_t start_ms = sky_world_frame(r->world)->turning.start_ms;
+    const sky_check_copy copy = {.key = sky_value_key_number(&chunk->id.key),
+                                 .number = chunk->id.number,
+                                 .version = chunk->id.version,
+                                 .set_at = (chunk->facts.set_ms - start_ms) * SKY_MS(1),
+                                 .last = last};
+    if (r->copies_noted && copy.number > 0)
+        sky_check_copies_taken(&r->copies, &copy, sky_world_now(r->world));
+}
+
+static bool is_loss_known(void *context, const sky_key *key, uint64_t version) {
+    const run *r = context;
+    return r->copies_noted &&
+           sky_check_copies_explained(&r->copies, sky_value_key_number(key), version);
+}
+
 /* What has another copy in a satellite that can be asked is not lost. */
 static void waive_chunk(void *context, const sky_node_chunk *chunk) {
     run *r = context;
+    bool last = r->sky.copies == 1 || !has_another(r, &chunk->id);
     r->crashed_chunks++;
     r->crashed_heads += chunk->id.number == 0;
-    if (r->sky.copies == 1 || anything_goes(r) || !has_another(r, &chunk->id)) {
+    note_copy_taken(r, chunk, last);
+    if (last || anything_goes(r)) {
         uint32_t key = sky_value_key_number(&chunk->id.key);
         sky_check_waive(&r->check, key);
         if (sky__run_several(r))
@@ -82,6 +108,9 @@ static void on_event(void *context, const sky_world_event *e) {
     sky_store_u64(record + 32, e->digest);
     sky_checksum_add(&r->hash, record, sizeof record);
     trace_line(&r->trace, e);
+    if (e->kind == SKY_EVENT_CRASHED || e->kind == SKY_EVENT_PARTITIONED ||
+        e->kind == SKY_EVENT_FROZEN)
+        note_quiet(r);
     if (e->kind == SKY_EVENT_CRASHED) {
         const sky_node *node = sky_world_node(r->world, e->from);
         r->crashes++;
@@ -618,6 +647,11 @@ static sky_status run_prepare(run *r, const sky_sim_options *options, sky_error 
     }
     bool fine = sky__run_land_init(r) == SKY_OK;
     fine &= sky_check_fresh_init(&r->fresh, s->workload.keys) == SKY_OK;
+    r->copies_noted = r->sky.copies > 1 && s->parity == 0 && !sky__run_several(r);
+    if (r->copies_noted)
+        fine &= sky_check_copies_init(&r->copies, s->workload.keys,
+                                      (uint32_t)(r->sky.block_chunks / r->sky.copies),
+                                      r->sky.repair_ns) == SKY_OK;
     for (uint32_t i = 0; i <= s->ground_count; i++) {
         r->at[i].latencies = calloc(1, sizeof *r->at[i].latencies);
         r->at[i].of_interval = options->series ? calloc(1, sizeof *r->at[i].of_interval) : NULL;
@@ -636,6 +670,7 @@ static sky_status run_prepare(run *r, const sky_sim_options *options, sky_error 
     if (status != SKY_OK)
         return status;
     sky_world_trace_set(r->world, on_event, r);
+    sky_world_loss_known_set(r->world, is_loss_known, r);
     r->placed = r->places_kept = true;
     if (sky_check_nodes_init(&r->nodes, sky_world_frame(r->world)->satellite_count) != SKY_OK)
         return sky_fail(error, SKY_E_NOMEM, "memory to check satellites with");
@@ -653,6 +688,7 @@ static void run_free(run *r) {
     sky_check_nodes_deinit(&r->nodes);
     sky_zipf_deinit(&r->zipf);
     sky_check_fresh_deinit(&r->fresh);
+    sky_check_copies_deinit(&r->copies);
     sky__run_land_deinit(r);
     for (uint32_t i = 0; i < SKY_GROUNDS_MAX; i++) {
         free(r->at[i].latencies);

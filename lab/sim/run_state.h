@@ -4,6 +4,7 @@
 #define SKY_LAB_SIM_RUN_STATE_H
 
 #include "lab/sim/check.h"
+#include "lab/sim/check_copies.h"
 #include "lab/sim/check_fresh.h"
 #include "lab/sim/check_nodes.h"
 #include "lab/sim/check_sky.h"
@@ -68,6 +69,8 @@ typedef struct {
     sky_prng prng;
     sky_latencies *latencies;
     sky_check_fresh fresh; /* where there are several grounds */
+    sky_check_copies copies;
+    bool copies_noted; /* `copies` is in use: chunks that are gone are judged */
     struct {
         uint64_t gets, hits, sets, unanswered;
         sky_latencies *latencies;

@@ -284,6 +284,17 @@ static void a_seed_with_heads_left_behind_passes(void **state) {
         32005137);
 }
 
+/* 32004218: the two satellites that held a chunk crashed 18 s apart, and what was lost with them
+ * counted as copies that stay away. */
+static void a_seed_with_crashes_passes(void **state) {
+    (void)state;
+    fly("constellation: {planes: 3, slots: 3}\nplacement: {strategy: hop, replicas: 2}\n"
+        "time: {rotation_s: 20}\n"
+        "workload: {keys: 34, gets: 240, value: 27509, every_ms: 60000}\n"
+        "faults: {crash_per_h: 20, restart_s: 30}\nuntil: 14400s\n",
+        32004218);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_skies_lose_nothing),
@@ -294,6 +305,7 @@ int main(void) {
         cmocka_unit_test(seeds_with_moves_pass),
         cmocka_unit_test(a_seed_with_late_chunks_passes),
         cmocka_unit_test(a_seed_with_heads_left_behind_passes),
+        cmocka_unit_test(a_seed_with_crashes_passes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -146,6 +146,8 @@ struct sky_world {
     void *trace_context;
     sky_world_tap tap;
     void *tap_context;
+    sky_world_loss_known loss_known;
+    void *loss_context;
     sky_world_stat stat; /* nodes: of satellites that are gone */
 };
 

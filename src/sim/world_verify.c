@@ -135,11 +135,19 @@ static bool copy_is_due(const survey *s, uint32_t block, uint32_t number) {
     return false;
 }
 
+/* Is it no wonder that a chunk of this block is nowhere? A piece of a stripe that has no copy is
+ * made again from the others. */
+static bool may_be_nowhere(const survey *s, const sky_session_entry *entry) {
+    const sky_world *w = s->world;
+    return s->parity > 0 ||
+           (w->loss_known && w->loss_known(w->loss_context, &entry->key, entry->version));
+}
+
 /* Fewer copies than there should be, although they could have been made again. Where all satellites
- * are always joined that also holds for a chunk that is gone. A piece of a stripe that has no copy
- * is made again from the others. */
-static bool is_thin(const survey *s, uint32_t block, uint32_t number, uint32_t copies) {
-    return (copies > 0 || s->parity == 0) && copies < sky_session_copies(s->session) &&
+ * are always joined that also holds for a chunk that is gone, unless it is known why. */
+static bool is_thin(const survey *s, uint32_t block, const sky_session_entry *entry,
+                    uint32_t number, uint32_t copies) {
+    return copies < sky_session_copies(s->session) && (copies > 0 || !may_be_nowhere(s, entry)) &&
            (sky_frame_whole(s->frame) || copy_is_due(s, block, number));
 }
 
@@ -158,7 +166,7 @@ static void judge_block(const survey *s, uint32_t block) {
             continue;
         if (copies < out->copies_min)
             out->copies_min = copies;
-        if (entry.info.set_ms < out->thin_set_ms && is_thin(s, block, number, copies))
+        if (entry.info.set_ms < out->thin_set_ms && is_thin(s, block, &entry, number, copies))
             out->thin_set_ms = entry.info.set_ms;
         wrong |= copies == 0 || (s->copies[i] & WRONG_BIT);
     }
@@ -215,6 +223,11 @@ static sky_status look_over(const sky_world *w, bool sums, sky_time repair_ns, s
 sky_status sky_world_verify(const sky_world *w, sky_time repair_ns, sky_time mend_ns,
                             sky_world_check *out) {
     return look_over(w, true, repair_ns, mend_ns, out);
+}
+
+void sky_world_loss_known_set(sky_world *w, sky_world_loss_known known, void *context) {
+    w->loss_known = known;
+    w->loss_context = context;
 }
 
 sky_status sky_world_count(const sky_world *w, sky_time repair_ns, sky_time mend_ns,
