@@ -117,11 +117,37 @@ static void copies_change_places(void **state) {
     }
 }
 
+/* Of three copies two may come while the own one is to leave. There is a place for one: the giver
+ * of the other keeps it, and gives it again. */
+static void a_third_copy_stays_with_its_giver(void **state) {
+    (void)state;
+    bench b;
+    bench_open(&b, 4);
+    const sky_satellite there = {2, 5}, third = {4, 5};
+    sky_message own = bench_set(SKY_WIRE_SET, 1, there), ack, out;
+    sky_message given = bench_set(SKY_WIRE_MIGRATE, 1, here), also = given;
+    also.facts.first = third;
+    bench_tell(&b, 0, &own);
+    ack = bench_taken(&b, SKY_MS(100));
+    bench_tell_from(&b, SKY_MS(101), &given, there);
+    assert_true(bench_hear(&b, SKY_MS(101), &out) && out.outcome == SKY_STORED);
+    bench_tell_from(&b, SKY_MS(102), &also, third);
+    assert_true(bench_hear(&b, SKY_MS(102), &out) && out.type == SKY_WIRE_MIGRATE_ACK);
+    assert_int_equal(out.outcome, SKY_NOT_STORED);
+    bench_tell_from(&b, SKY_MS(103), &given, there); /* said twice */
+    assert_true(bench_hear(&b, SKY_MS(103), &out) && out.outcome == SKY_STORED);
+    bench_tell_from(&b, SKY_MS(104), &ack, there);
+    assert_int_equal(sky_node_chunks(&b.node), 1);
+    bench_silent(&b, SKY_MS(104)); /* at home */
+    bench_close(&b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_that_have_no_place_are_not_looked_for),
         cmocka_unit_test(a_sender_of_copies_uses_up_its_own_share_alone),
         cmocka_unit_test(copies_change_places),
+        cmocka_unit_test(a_third_copy_stays_with_its_giver),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

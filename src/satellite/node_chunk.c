@@ -46,11 +46,15 @@ void sky__node_set_out(sky_node *n, slot *s) {
     sky__node_move_to(n, s, sky__node_belongs(n, s) ? SKY__HELD : SKY__WAITING);
 }
 
-bool sky__takes_other_copy(slot *s, const sky_chunk_facts *facts) {
+bool sky__is_other_copy(const slot *s, const sky_chunk_facts *facts) {
     bool leaves = s->move == SKY__WAITING || s->move == SKY__SENT;
-    bool other = sky__same_move(&s->facts, facts) &&
-                 !sky_satellite_equal(s->facts.first, facts->first);
-    if (!leaves || !other)
+    return leaves && sky__same_move(&s->facts, facts) &&
+           !sky_satellite_equal(s->facts.first, facts->first);
+}
+
+bool sky__take_other_copy(slot *s, const sky_chunk_facts *facts) {
+    const sky_satellite also = {s->also_plane, s->also_slot};
+    if (s->also_plane > 0 && !sky_satellite_equal(also, facts->first))
         return false;
     s->also_plane = (uint16_t)facts->first.plane;
     s->also_slot = (uint16_t)facts->first.slot;

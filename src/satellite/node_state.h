@@ -128,10 +128,12 @@ bool sky__node_belongs(const sky_node *n, const struct sky_node_slot *s);
  * copies go to the new place, and are one there. */
 void sky__node_set_out(sky_node *n, struct sky_node_slot *s);
 /* A chunk that is to leave comes again, as another copy of it: a move lets two copies change
- * places. The slot keeps that copy's place, which it takes when its own copy has left
- * (sky__node_leave). If each copy were sent on at once, both would go to and fro without end.
- * False: it is no such copy. */
-bool sky__takes_other_copy(struct sky_node_slot *s, const sky_chunk_facts *facts);
+ * places. */
+bool sky__is_other_copy(const struct sky_node_slot *s, const sky_chunk_facts *facts);
+/* The slot keeps that copy's place, which it takes when its own copy has left (sky__node_leave). If
+ * each copy were sent on at once, both would go to and fro without end. False: a third copy waits
+ * so already, and the giver has to keep this one for now. */
+bool sky__take_other_copy(struct sky_node_slot *s, const sky_chunk_facts *facts);
 /* The satellite that it was sent to has it: it is removed, or becomes the other copy. */
 void sky__node_leave(sky_node *n, struct sky_node_slot *s);
 /* Where the chunk belongs from now on. What it is does not change. */

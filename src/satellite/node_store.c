@@ -85,8 +85,9 @@ sky_outcome sky__node_store(sky_node *n, const sky_message *m, sky_satellite giv
             sky__give_place(s, &m->facts);
             s->redirected = s->move == SKY__SENT;
         }
-        if (sky__takes_other_copy(s, &m->facts))
-            return outcome;
+        if (sky__is_other_copy(s, &m->facts))
+            return sky__take_other_copy(s, &m->facts) || giver.plane == 0 ? outcome
+                                                                          : SKY_NOT_STORED;
         /* The giver may drop its copy on our word, so a copy of ours that is on its way out must
          * not go on an older word from elsewhere. */
         if (s->move == SKY__SENT)
