@@ -13,13 +13,14 @@ pools: [{pool: chat, store: mem:8MiB}]
 YAML
 
 # A service manager: it starts the daemon, holds its descriptors, and does what its standard input
-# says: start, term, kill, lose (all that it holds), deaf (it forgets nothing any more).
+# says: start, term, kill, lose (all that it holds), deaf (it forgets nothing any more), patience
+# (how often it was asked for more time before the daemon was ready).
 cat >"$work/manager.py" <<'PY'
 import os, select, signal, socket, sys
 daemon, config, notify = sys.argv[1:4]
 hub = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 hub.bind(notify)
-kept, running, deaf = [], None, False
+kept, running, deaf, patience = [], None, False, 0
 
 def hear(seconds):
     """One message, and what it asks for; None: there was none."""
@@ -39,7 +40,7 @@ def hear(seconds):
     return words
 
 def start():
-    global running
+    global running, patience
     def place():
         base = 1000
         os.dup2(2, 1)
@@ -58,6 +59,7 @@ def start():
         place()
     while True: # until it is ready, or has ended
         words = hear(0.2)
+        patience += words is not None and "EXTEND_TIMEOUT_USEC" in words
         if words and "READY" in words:
             return
         if words is None and os.waitid(os.P_PID, running, os.WEXITED | os.WNOHANG | os.WNOWAIT):
@@ -81,7 +83,8 @@ for line in sys.stdin:
         for _, fd in kept:
             os.close(fd)
         kept.clear()
-    print(" ".join(sorted(k[0] for k in kept)) or "none", flush=True)
+    names = " ".join(sorted(k[0] for k in kept)) or "none"
+    print(patience if word == "patience" else names, flush=True)
 PY
 mkfifo "$work/in" "$work/out.manager"
 python3 "$work/manager.py" "$skymemd" "$work/config.yaml" "$work/notify" \
@@ -130,6 +133,9 @@ for _ in 1 2; do
     [ "$held" = none ] || fail "still kept: $held"
     again "$work/first"
 done
+
+tell patience # for each segment, so that a large arena is no failed start
+[ "$held" -ge 6 ] || fail "more time was asked for $held times"
 
 # What was kept was forgotten: a crash brings nothing older back.
 expect 0 "$skymem" put name "$work/second" --store "$store"

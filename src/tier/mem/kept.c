@@ -1,5 +1,6 @@
 #include "tier/mem/kept.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +8,7 @@
 #include "io/local.h"
 #include "io/pages.h"
 #include "io/shared.h"
+#include "io/sync.h"
 #include "tier/mem/memory.h"
 
 #define MAGIC           "skymem kept 1"
@@ -234,6 +236,59 @@ static uint32_t choose_rows(const sky__memory *m, const kept_source *o, uint32_t
     return count;
 }
 
+/* ---- several threads, as most of the time goes to pages that the kernel has to clear ---- */
+
+#define THREADS_MAX 8u
+
+/* Rows [next, end) of order, all in one segment. */
+typedef struct {
+    sky_tier *tier;
+    const kept_source *source;
+    const uint32_t *order;
+    _Atomic uint32_t next;
+    uint32_t end;
+} kept_rows;
+
+typedef struct {
+    sky_thread thread;
+    kept_rows *rows;
+    sky_memory_restored out;
+} kept_worker;
+
+static void *restore_some(void *argument) {
+    kept_worker *w = argument;
+    kept_rows *r = w->rows;
+    for (uint32_t i; (i = r->next++) < r->end;)
+        restore_row(sky__memory_of(r->tier), r->tier, r->source, &r->source->rows[r->order[i]],
+                    &w->out);
+    return NULL;
+}
+
+static void restore_segment(kept_rows *rows, sky_memory_restored *out) {
+    kept_worker workers[THREADS_MAX] = {0};
+    const uint32_t cpus = sky_cpu_count(), most = rows->end - rows->next;
+    uint32_t count = cpus < THREADS_MAX ? cpus : THREADS_MAX;
+    count = count < most ? count : most;
+    for (uint32_t i = 0; i < count; i++) {
+        workers[i].rows = rows;
+        if (i > 0) /* one that does not start leaves its share to the others */
+            (void)sky_thread_start(&workers[i].thread, "skymem restore", restore_some, &workers[i]);
+    }
+    restore_some(&workers[0]);
+    for (uint32_t i = 0; i < count; i++) {
+        sky_thread_join(&workers[i].thread);
+        out->entries += workers[i].out.entries;
+        out->bytes += workers[i].out.bytes;
+        out->ended += workers[i].out.ended;
+        out->left_out += workers[i].out.left_out;
+        out->lost += workers[i].out.lost;
+    }
+}
+
+static uint64_t segment_of(const kept_source *o, uint32_t row) {
+    return o->rows[row].place / o->head->segment_bytes;
+}
+
 /* By place, so that segments go one after the other. Errors: SKY_E_NOMEM */
 static sky_status restore_rows(sky_tier *tier, kept_source *o, sky_memory_restored *out) {
     uint32_t *order = malloc((o->head->rows + 1) * sizeof *order);
@@ -242,11 +297,12 @@ static sky_status restore_rows(sky_tier *tier, kept_source *o, sky_memory_restor
     uint32_t count = choose_rows(sky__memory_of(tier), o, order);
     out->left_out = o->head->rows - count;
     qsort_r(order, count, sizeof *order, by_place, (void *)o->rows);
-    for (uint32_t i = 0; i < count; i++) {
-        const kept_row *r = &o->rows[order[i]];
-        uint64_t segment = r->place / o->head->segment_bytes;
+    for (uint32_t i = 0, end = 0; i < count; i = end) {
+        uint64_t segment = segment_of(o, order[i]);
+        while (end < count && segment_of(o, order[end]) == segment)
+            end++;
         pass_segments(o, segment < o->head->segment_count ? (uint32_t)segment : o->gone);
-        restore_row(sky__memory_of(tier), tier, o, r, out);
+        restore_segment(&(kept_rows){tier, o, order, i, end}, out);
     }
     free(order);
     return SKY_OK;
