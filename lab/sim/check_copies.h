@@ -14,10 +14,10 @@
 
 typedef struct {
     uint32_t chunks;   /* of a value */
-    uint64_t *lost;    /* [keys] the version of which a chunk is gone, explained; 0: none */
-    sky_time *thin_at; /* [keys × chunks] when a crash took a copy and left another, last */
+    uint64_t *lost;    /* [keys] a chunk of this version is gone, and that is explained; 0: none */
+    sky_time *thin_at; /* [keys × chunks] when a crash last took a copy and left another */
     sky_time repair_ns;
-    sky_time quiet_at;
+    sky_time quiet_at; /* the end of the last quiet time */
 } sky_check_copies;
 
 /* Errors: SKY_E_NOMEM; deinit in any case. */

@@ -180,8 +180,8 @@ static bool is_known(void *context, const sky_key *key, uint64_t version) {
     return known;
 }
 
-/* Two satellites crash one soon after the other, and held both copies of a chunk: that is no copy
- * that stays away where it is known. One that has another copy is missed nevertheless. */
+/* Of a block that is known to have lost a chunk, a chunk without any copy does not count as one
+ * that lacks copies. A chunk that still has one copy does. */
 static void what_is_known_to_be_lost_is_not_missed(void **state) {
     (void)state;
     for (uint32_t copies_lost = 1; copies_lost <= 2; copies_lost++) {

@@ -217,8 +217,8 @@ static void a_seed_with_parity_passes(void **state) {
  * 25000174: a block that was found again during its move was uncounted where it never was, until no
  * put had room. 32005464: a block moved without a chunk of a satellite that was cut off. 33005346:
  * a chunk stayed behind for two moves, and was not looked for there. 32006079: a block was moved
- * before its put had heard that its head was stored; then the put's word was that it is where it
- * was set. 32006736, 32004654: a chunk that no laser led away from was taken for gone by the second
+ * before its put had heard that its head was stored; then the put entered it where it had set
+ * it. 32006736, 32004654: a chunk that no laser led away from was taken for gone by the second
  * move of its block. */
 static void seeds_with_moves_pass(void **state) {
     (void)state;

@@ -252,8 +252,9 @@ bool sky__heads_may_be_cut_off(sky__core *c) {
     return c->heads_cut_off;
 }
 
-/* The turns until which a copy of a head may have been set that is still on a satellite which an
- * ordinary question does not reach, or one that traces does not. */
+/* A copy of a head stays where it was in a turn when no laser led away from there since. The last
+ * such turn, plus 1, goes to hidden[0] when an ordinary question does not reach that satellite, and
+ * to hidden[1] when a question to the last places does not either. */
 static void note_hidden(sky__core *c, const sky_chunk_facts *facts) {
     const sky_frame *f = c->config.frame;
     uint64_t now = sky__rotations(c), first = now > TURNS_BACK ? now - TURNS_BACK : 0;

@@ -34,8 +34,10 @@ typedef struct {
     sky__loss loss;
     uint64_t heads_at; /* rotations + 1 for which the next is known; 0: none */
     bool heads_cut_off;
-    uint64_t hidden_at; /* the same of these: heads that were set before these turns may hide, … */
-    uint64_t hidden[2];             /* … even if their last places are asked too */
+    uint64_t hidden_at; /* rotations + 1 for which `hidden` is known; 0: none */
+    /* A head that was set before this turn may be where it is not asked for: [0] by an ordinary
+     * question, [1] when its last places are asked too. */
+    uint64_t hidden[2];
     uint64_t ended[SKY__ENDED_MAX]; /* versions of blocks that ended lately, the oldest next */
     uint32_t ended_next;
 } sky__core;
@@ -101,7 +103,8 @@ uint32_t sky__places(const sky__core *c, const sky_chunk_facts *facts, const sky
                      uint32_t server, sky_satellite places[SKY__PLACES_MAX]);
 /* The last turn before the centre made its last `steps` steps. In an ideal sky each turn is one. */
 uint64_t sky__turn_back(const sky__core *c, uint32_t steps);
-/* And those it was in some rotations ago, further than the one before: added to the others. */
+/* And those it had in the last SKY_LAST_STEPS steps of the centre, further back than the place
+ * before: added to the others. */
 void sky__last_places(const sky__core *c, const sky_chunk_facts *facts,
                       sky_satellite places[SKY__PLACES_MAX], uint32_t *count);
 /* A chunk's facts in the epoch its block came from. */

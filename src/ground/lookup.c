@@ -45,8 +45,9 @@ static bool look_unit(sky_session *s, sky__request *r, uint32_t unit, sky__opera
 
 /* ---- the head of a key, at many places at once ---- */
 
-/* The place before this one is asked where this one says that it has no head. Where a head may be
- * left behind there, and this one has an older, it is asked too. */
+/* How many steps back a trace begins. An ordinary question goes on to the place before (1 step
+ * back) only when the present place has no head. Where lasers may be down the present place may
+ * have an older head, and the place before the newest one: so that place is traced too. */
 static uint32_t traced_first(const sky_session *s) {
     return sky_frame_whole(s->core.config.frame) ? 2 : 1;
 }
@@ -154,8 +155,7 @@ static void forget_block(sky_session *s, uint32_t block) {
     sky__blocks_lose(&s->blocks, block);
 }
 
-/* A head that was heard is not the newest for certain: a newer one may be where it was not asked
- * for, or cannot be. */
+/* May a newer head than the one that was found be where nobody was asked, or can be asked? */
 static bool newer_may_hide(sky_session *s, const sky__request *r, uint32_t block) {
     const sky__block_row *row = &s->blocks.rows[block];
     return row->named && !r->own &&

@@ -151,8 +151,8 @@ static bool is_there(const sky_session *s, const sky_block_info *info, int64_t a
     return row->aboard || sky_satellite_equal(sky_frame_centre(f, then), home);
 }
 
-/* It moves already; or its put is under way, and a head of that was found. That put will commit the
- * block where it set it, so it must be there until then. */
+/* It moves already; or its put is under way, and a lookup found its head. The put will enter the
+ * block where it set it, so the block must stay there until then. */
 static bool is_moving(const sky_session *s, const sky__block_row *row) {
     uint32_t put = sky__requests_put_of(&s->requests, &row->key);
     bool being_put = put != SKY__NONE && s->requests.rows[put].of.id.version == row->version;
@@ -259,8 +259,8 @@ static bool is_home(const sky_session *s, const sky__operation *o) {
 }
 
 /* Some of the row may be on its way between two places, and of those the one has some and the other
- * the rest. A single chunk that is nowhere is gone; but one that may be where nobody can be asked
- * would be left behind, unsettled. */
+ * the rest. A single chunk that is nowhere is gone. It is not known to be gone while it may be
+ * where nobody can be asked: then the block stays, or that chunk would be left behind. */
 static void move_taken(sky_session *s, uint32_t op, const sky_message *m) {
     const sky__operation *o = &s->scheduler.operations[op];
     sky__request *r = &s->requests.rows[o->request];

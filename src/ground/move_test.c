@@ -303,8 +303,8 @@ static bool one_is_silent(sky_orrery *o, sky_satellite from, sky_satellite to, s
     return !sky_satellite_equal(from, silent) && !sky_satellite_equal(to, silent);
 }
 
-/* Nor does one that was out of reach when the block was to move: that a chunk is not where it was
- * before does not say that it is gone. */
+/* A satellite that was out of reach when the block was to move keeps its chunk: that the chunk is
+ * at no place that answers does not say that it is gone. */
 static void a_chunk_of_a_silent_satellite_is_not_gone(void **state) {
     (void)state;
     uint32_t holders = 1;
@@ -334,7 +334,7 @@ static void a_chunk_of_a_silent_satellite_is_not_gone(void **state) {
     assert_true(holders > 1);
 }
 
-/* … and where not all can be told so, nothing moves. */
+/* Where not all satellites can be told that the block is to be left alone, nothing moves. */
 static void what_cannot_be_settled_stays(void **state) {
     (void)state;
     every = 1;
@@ -459,8 +459,9 @@ static bool no_head_acknowledged(sky_orrery *o, sky_satellite from, sky_satellit
     return m->type != SKY_WIRE_SET_ACK || m->id.number > 0;
 }
 
-/* Its head is in the sky and found there, but the put does not know it yet. Once it does, the block
- * is where the put says: it is read without looking for it, and removed with all its chunks. */
+/* The head of a block is in the sky and found there, but its put does not know that yet. Once it
+ * does, the block is where the put set it: it is read without a lookup, and removed with all its
+ * chunks. */
 static void what_is_being_put_does_not_move(void **state) {
     (void)state;
     sky_orrery o;

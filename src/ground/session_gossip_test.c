@@ -111,8 +111,8 @@ static bool one_is_away(sky_orrery *o, sky_satellite from, sky_satellite to, sky
     return !sky_satellite_equal(from, away) && !sky_satellite_equal(to, away);
 }
 
-/* A satellite is out of reach for two moves of what it holds, which stays with it: neither where it
- * belongs nor where it was before that. */
+/* While a satellite is out of reach, the places of what it holds change twice. So its chunks are
+ * neither where they belong nor where they belonged before that. */
 static void sweeps_ask_where_a_chunk_stayed_behind(void **state) {
     (void)state;
     uint32_t holders = 1;

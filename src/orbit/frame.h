@@ -39,8 +39,9 @@ sky_steps sky_turned(const sky_turning *t, uint64_t turns);
 uint64_t sky_turns(const sky_turning *t, sky_time now);
 uint64_t sky_turns_at_ms(const sky_turning *t, int64_t ms); /* 0 before the start */
 sky_time sky_turn_begins(const sky_turning *t, uint64_t turns);
-/* The last turn before the centre came to where it is in this one; false: it was always there. In a
- * physical sky most turns change nothing. */
+/* The last turn before the step that brought the centre to where it is in this one. False, and
+ * *before is 0: it has made no step yet. In an ideal sky each turn is a step; in a physical one the
+ * centre stays for many turns. */
 bool sky_turn_before(const sky_turning *t, uint64_t turns, uint64_t *before);
 int64_t sky_turning_ms(const sky_turning *t, sky_time now);
 
@@ -49,11 +50,12 @@ int64_t sky_turning_ms(const sky_turning *t, sky_time now);
 bool sky_facts_fit(const sky_constellation *c, const sky_chunk_facts *facts);
 sky_satellite sky_chunk_place(const sky_constellation *c, const sky_turning *t,
                               const sky_chunk_facts *facts, uint64_t turns);
-/* It may still be where it belonged so many steps of the centre ago: out of reach since then. */
-#define SKY_LAST_STEPS 8
 /* The place it had before that one; false: it never moved. */
 bool sky_chunk_place_before(const sky_constellation *c, const sky_turning *t,
                             const sky_chunk_facts *facts, uint64_t turns, sky_satellite *out);
+/* A chunk that could not be handed over is looked for where it belonged up to so many steps of the
+ * centre ago. */
+#define SKY_LAST_STEPS 8
 
 bool sky_satellite_equal(sky_satellite a, sky_satellite b);
 

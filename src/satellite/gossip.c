@@ -4,8 +4,9 @@
  *   gossip  who gives up a chunk tells its four neighbours, they drop the block's other chunks and
  *           pass it on, a bounded number of hops, each block once
  *   sweep   a chunk's holder asks now and then whether the chunk after it is still where it should
- *           be; chunks form a ring, so each is asked for by somebody. Absent twice, a round apart:
- *           it drops what it has of the block, and its own predecessor will find out in turn
+ *           be; chunks form a ring, so each is asked for by somebody. Absent from all its places
+ *           within a turn: it drops what it has of the block, and its own predecessor will find out
+ *           in turn
  *
  *        evicted here                            hops 2       hops 1      hops 0
  *     ┌──────────────┐   PURGE to N, E, S, W    ┌────────┐   ┌────────┐   ┌────────┐
@@ -272,8 +273,8 @@ static sky_chunk_id chunk_after(const slot *s) {
 
 #define PLACES_MAX (SKY_LAST_STEPS + 1)
 
-/* Where the chunk after may be, the likeliest first: at its place, where it was before, and
- * wherever else in the last turns, for it stays with a satellite that was out of reach. */
+/* Where the chunk after may be, the likeliest first: at its place, and where it belonged in the
+ * last steps of the centre, as a satellite that was out of reach keeps it. */
 static uint32_t places_after(const sky_node *n, const slot *s, sky_satellite places[PLACES_MAX]) {
     const sky_node_config *c = n->config;
     sky_chunk_facts facts = s->facts;
@@ -287,15 +288,15 @@ static uint32_t places_after(const sky_node *n, const slot *s, sky_satellite pla
         places[count] = sky_chunk_place(&c->constellation, &c->turning, &facts, turn);
         count += !sky_satellite_equal(places[count], places[count - 1]);
     }
-    if (count == 1) /* in a wide window it stays for longer */
+    if (count == 1) /* in a wide window it belongs in one place for more steps than these */
         count += sky_chunk_place_before(&c->constellation, &c->turning, &facts, n->turns,
                                         &places[1]);
     return count;
 }
 
-/* The places are asked one after the other, and the first again. Who gives a chunk away drops it
- * only when the next one has it: when all say that it is not there that is proof, however late it
- * is on its way. */
+/* The places are asked one after the other, and then the first again. A satellite that gives a
+ * chunk away drops it only when the next one has it. So when all say that they do not have it, it
+ * is gone, and not just late on its way. */
 static sky_satellite ask_after_at(const sky_node *n, const slot *s) {
     sky_satellite places[PLACES_MAX];
     uint32_t count = places_after(n, s, places);
@@ -314,8 +315,8 @@ static void next_is(sky_node *n, slot *s, bool present) {
     if (present)
         return;
     sky_satellite places[PLACES_MAX];
-    if (s->doubts <=
-        places_after(n, s, places)) { /* at once: what is asked for in another turn is elsewhere */
+    bool more = s->doubts <= places_after(n, s, places);
+    if (more) { /* at once: what is asked for in another turn is elsewhere */
         uint32_t i = (uint32_t)(s - n->slots);
         n->sweep_at = i > 0 ? i - 1 : n->slot_fresh - 1;
         n->sweep_next = 0;

@@ -131,8 +131,8 @@ void sky__node_set_out(sky_node *n, struct sky_node_slot *s);
  * places. */
 bool sky__is_other_copy(const struct sky_node_slot *s, const sky_chunk_facts *facts);
 /* The slot keeps that copy's place, which it takes when its own copy has left (sky__node_leave). If
- * each copy were sent on at once, both would go to and fro without end. False: a third copy waits
- * so already, and the giver has to keep this one for now. */
+ * each copy were sent on at once, both would go to and fro without end. False: it keeps the place
+ * of another copy already, and the giver has to keep this one for now. */
 bool sky__take_other_copy(struct sky_node_slot *s, const sky_chunk_facts *facts);
 /* The satellite that it was sent to has it: it is removed, or becomes the other copy. */
 void sky__node_leave(sky_node *n, struct sky_node_slot *s);

@@ -162,8 +162,8 @@ sky_status sky_world_verify(const sky_world *w, sky_time repair_ns, sky_time men
 /* The same without the checksums: bytes in memory do not change by themselves. */
 sky_status sky_world_count(const sky_world *w, sky_time repair_ns, sky_time mend_ns,
                            sky_world_check *out);
-/* Is it known of a block that a chunk of it was lost, so that nobody could make its copies again?
- * Then both do not count a chunk of it that is nowhere as one that lacks a copy. */
+/* Is a chunk of this block known to be lost, so that nobody can make its copies again? If so,
+ * verify and count do not take a chunk of the block that is nowhere for one that lacks copies. */
 typedef bool (*sky_world_loss_known)(void *context, const sky_key *key, uint64_t version);
 void sky_world_loss_known_set(sky_world *w, sky_world_loss_known known, void *context);
 

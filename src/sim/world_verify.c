@@ -135,8 +135,8 @@ static bool copy_is_due(const survey *s, uint32_t block, uint32_t number) {
     return false;
 }
 
-/* Is it no wonder that a chunk of this block is nowhere? A piece of a stripe that has no copy is
- * made again from the others. */
+/* May a chunk of this block be nowhere although copies are made again? A piece of a stripe that has
+ * no copy is made again from the others. */
 static bool may_be_nowhere(const survey *s, const sky_session_entry *entry) {
     const sky_world *w = s->world;
     return s->parity > 0 ||

@@ -62,7 +62,7 @@ typedef enum {
 typedef enum {
     SKY_STORED,         /* stored, or was there before */
     SKY_STORED_EVICTED, /* stored; the chunk named in the message had to go for it */
-    SKY_NOT_STORED,     /* full of pinned chunks; or, of a copy, not now */
+    SKY_NOT_STORED,     /* full of pinned chunks; MIGRATE_ACK: or for now, a third copy */
     SKY_REMOVED,        /* MIGRATE_ACK: not stored, as a ground removed it: nobody needs it */
     SKY_OTHER_VERSION,  /* SET_IF: another is here, which the message names; 0: none */
     SKY_UNDECIDED,      /* SET_IF: it is not for this satellite to decide, or not yet */
