@@ -146,8 +146,10 @@ void sky_session_destroy(sky_session *s) {
 
 /* ---- requests that end ---- */
 
-static bool request_reads(const sky__request *r) {
-    return (r->ask.op == SKY_OP_GET || r->ask.op == SKY_OP_HAS || r->ask.op == SKY_OP_REMOVE) &&
+/* It is about a block that may be there. */
+static bool is_about_block(const sky__request *r) {
+    sky_op op = r->ask.op;
+    return (op == SKY_OP_GET || op == SKY_OP_HAS || op == SKY_OP_REMOVE || op == SKY_OP_PREFETCH) &&
            !r->ask.stat && !r->ask.probe;
 }
 
@@ -155,7 +157,7 @@ static void request_end(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests.rows[request];
     sky_status status = r->result.status;
     sky_op op = r->ask.op;
-    if (status == SKY_E_IO && (request_reads(r) || r->ask.conditional)) /* it may be there */
+    if (status == SKY_E_IO && (is_about_block(r) || r->ask.conditional))
         status = SKY_E_UNAVAILABLE;
     if (status == SKY_MISS && r->ask.conditional && r->ask.expected)
         status = SKY_E_CONFLICT; /* nothing is stored, whose version is 0 */
