@@ -65,10 +65,11 @@ static void note_quiet(run *r) {
 
 static void note_copy_taken(run *r, const sky_node_chunk *chunk, bool last) {
     int64_t start_ms = sky_world_frame(r->world)->turning.start_ms;
+    bool moved = chunk->facts.moves > 0; /* set_ms is the time that it is meant for */
     const sky_check_copy copy = {.key = sky_value_key_number(&chunk->id.key),
                                  .number = chunk->id.number,
                                  .version = chunk->id.version,
-                                 .set_at = (chunk->facts.set_ms - start_ms) * SKY_MS(1),
+                                 .set_at = moved ? 0 : (chunk->facts.set_ms - start_ms) * SKY_MS(1),
                                  .last = last};
     if (r->copies_noted && copy.number > 0)
         sky_check_copies_taken(&r->copies, &copy, sky_world_now(r->world));

@@ -166,7 +166,7 @@ static void no_event_ever_leaves_a_chunk_without_a_copy(void **state) {
             assert_true(sky_world_step(f.world));
             assert_all_copies(&f);
             if (i % 40 == 0)
-                assert_int_equal(sky_fixture_do(&f, SKY_OP_GET, 1, 0).status, SKY_OK);
+                assert_hit(&f, 1, 20000);
         }
         assert_true(stats(&f).nodes.migrate_retries > 0);
         assert_true(stats(&f).corrupted > 0 && stats(&f).duplicated > 0);
