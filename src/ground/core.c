@@ -222,9 +222,9 @@ bool sky__may_be_cut_off(const sky__core *c, const sky_chunk_facts *facts) {
     const sky_frame *f = c->config.frame;
     uint64_t set = sky_turns_at_ms(&f->turning, facts->set_ms), now = sky__rotations(c);
     if (sky_frame_whole(f) || !sky_strategy_row_of(facts->strategy)->migrates ||
-        now < set + SKY_LAST_STEPS)
+        sky__turn_back(c, SKY_LAST_STEPS) < set)
         return false;
-    uint64_t last = now - SKY_LAST_STEPS;
+    uint64_t last = sky__turn_back(c, SKY_LAST_STEPS);
     uint64_t first = last > set + TURNS_BACK ? last - TURNS_BACK : set;
     for (uint64_t turn = last; turn-- > first;) { /* the latest is decided soonest */
         sky_satellite at = place_at(c, facts, turn);
@@ -281,11 +281,9 @@ bool sky__newer_head_may_hide(sky__core *c, uint64_t head_version, bool traced) 
     if (c->hidden_at != at) {
         c->hidden_at = at;
         c->hidden[0] = c->hidden[1] = 0;
-        for (uint32_t copy = 0; copy < c->head_copies; copy++) {
-            sky_chunk_facts facts = sky__block_facts(c, &any, false);
-            sky__facts_of(c, &facts, 0, copy);
-            note_hidden(c, &facts);
-        }
+        sky_chunk_facts facts = sky__block_facts(c, &any, false);
+        sky__facts_of(c, &facts, 0, 0);
+        note_hidden(c, &facts);
     }
     return c->hidden[traced] > sky_turns_at_ms(&f->turning, (int64_t)(head_version >> 16));
 }

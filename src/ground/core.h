@@ -116,7 +116,8 @@ bool sky__may_be_cut_off(const sky__core *c, const sky_chunk_facts *facts);
 /* … or a head, of any key: heads have their places in common. */
 bool sky__heads_may_be_cut_off(sky__core *c);
 /* … or one that was set later than this version: on a satellite that no laser leads to from here,
- * or one that none led away from. `traced`: the last places were asked too. */
+ * or one that none led away from. `traced`: the last places were asked too, and all answered. Only
+ * the first copy of heads counts, which every put of a name sets (put.c). */
 bool sky__newer_head_may_hide(sky__core *c, uint64_t head_version, bool traced);
 
 #endif

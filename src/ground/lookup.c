@@ -119,7 +119,7 @@ static void look_done(sky_session *s, uint32_t request) {
                             : nothing       ? SKY_E_IO
                                             : SKY_MISS,
                             r->look.low);
-    else if (key_known(s, r, 0) && sky__may_be_outdated(s, r) &&
+    else if (key_known(s, r, 0) && !r->own && sky__may_be_outdated(s, r) &&
              !sky_frame_whole(s->core.config.frame))
         sky__fresh_begin(s, request); /* one copy said so */
     else if (key_known(s, r, 0))
@@ -158,8 +158,9 @@ static void forget_block(sky_session *s, uint32_t block) {
 /* May a newer head than the one that was found be where nobody was asked, or can be asked? */
 static bool newer_may_hide(sky_session *s, const sky__request *r, uint32_t block) {
     const sky__block_row *row = &s->blocks.rows[block];
+    bool all_spoke = r->look.traced && !r->look.unsure;
     return row->named && !r->own &&
-           sky__newer_head_may_hide(&s->core, row->head_version, r->look.traced);
+           sky__newer_head_may_hide(&s->core, row->head_version, all_spoke);
 }
 
 static void heads_done(sky_session *s, uint32_t request) {
@@ -174,7 +175,9 @@ static void heads_done(sky_session *s, uint32_t request) {
     if (there && (r->look.heard || !doubted)) { /* it may have come meanwhile */
         if (!newer_may_hide(s, r, block))
             sky__request_found(s, request);
-        else if (!trace_begin(s, request))
+        else if (trace_begin(s, request))
+            r->look.unsure = false; /* of the last places, from here on */
+        else
             sky__request_finish(s, request, SKY_E_IO, 0);
     } else if (r->look.unsure) {
         sky__request_finish(s, request, SKY_E_IO, 0);

@@ -396,9 +396,17 @@ static bool chunks_left(const sky_session *s, const sky__skipped *a, uint32_t nu
     return false;
 }
 
+/* Of a name's heads all grounds ask the first one's satellite, and in a true sky go by what it says
+ * (lookup.c). So no put does without it because no laser leads there from its own ground. */
+static bool is_needed(const sky_session *s, const sky__request *r, const sky__operation *o) {
+    const sky_frame *f = s->core.config.frame;
+    return o->copy == 0 && is_named(s, r) && !sky_frame_whole(f) &&
+           !sky_frame_joined(f, SKY_GROUND, o->to, sky__rotations(&s->core));
+}
+
 bool sky__head_skipped(sky_session *s, const sky__operation *o) {
     sky__request *r = &s->requests.rows[o->request];
-    bool left = heads_left(s, r, o->copy);
+    bool left = heads_left(s, r, o->copy) && !is_needed(s, r, o);
     r->put.heads_skipped |= left ? 1u << o->copy : 0;
     return left;
 }

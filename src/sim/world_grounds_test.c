@@ -153,24 +153,27 @@ static void a_head_that_stayed_behind_is_not_absent(void **state) {
  * values of names: what the other reads is no older than what was put before, or unavailable. */
 static void a_head_that_stayed_behind_may_be_newer(void **state) {
     (void)state;
-    sky_scenario s = true_sky(12, 10, 400);
-    s.observer.latitude_deg = 28;
-    s.grounds[0].place[1] = -1;
-    sky_fixture_world f;
-    sky_fixture_world_open(&f, &s, 1);
-    uint32_t newest[8] = {0}, read = 0;
-    for (uint32_t step = 1; step < 700; step++) {
-        uint32_t key = step % 8, ground = step / 8 % 2;
-        sky_world_run(f.world, step * SKY_SECONDS(5));
-        if (step % 3 == 0 && ask(&f, ground, SKY_OP_PUT, key, step).status == SKY_OK)
-            newest[key] = step;
-        sky_result r = ask(&f, 1 - ground, SKY_OP_GET, key, 0);
-        assert_true(r.status != SKY_OK || r.bytes >= newest[key]);
-        assert_true(r.status != SKY_MISS || newest[key] == 0);
-        read += r.status == SKY_OK;
+    for (uint32_t replicas = 1; replicas <= 3; replicas++) {
+        sky_scenario s = true_sky(12, 10, 400);
+        s.observer.latitude_deg = 28;
+        s.grounds[0].place[1] = -1;
+        s.replicas = replicas;
+        sky_fixture_world f;
+        sky_fixture_world_open(&f, &s, 1);
+        uint32_t newest[8] = {0}, read = 0;
+        for (uint32_t step = 1; step < 700; step++) {
+            uint32_t key = step % 8, ground = step / 8 % 2;
+            sky_world_run(f.world, step * SKY_SECONDS(5));
+            if (step % 3 == 0 && ask(&f, ground, SKY_OP_PUT, key, step).status == SKY_OK)
+                newest[key] = step;
+            sky_result r = ask(&f, 1 - ground, SKY_OP_GET, key, 0);
+            assert_true(r.status != SKY_OK || r.bytes >= newest[key]);
+            assert_true(r.status != SKY_MISS || newest[key] == 0);
+            read += r.status == SKY_OK;
+        }
+        assert_true(read > 350);
+        sky_fixture_world_close(&f);
     }
-    assert_true(read > 350);
-    sky_fixture_world_close(&f);
 }
 
 /* Where no laser is ever down, what is not found is not there. */
