@@ -295,6 +295,15 @@ static void a_seed_with_crashes_passes(void **state) {
         32004218);
 }
 
+/* 36001052: a put made room of a block whose own put had not heard yet that its head was stored,
+ * and then it was acknowledged. */
+static void a_seed_with_little_room_passes(void **state) {
+    (void)state;
+    fly("constellation: {planes: 3, slots: 3}\nsatellite: {memory: 32KiB}\nlookup: binary\n"
+        "workload: {keys: 3, value: 1}\n",
+        36001052);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_skies_lose_nothing),
@@ -306,6 +315,7 @@ int main(void) {
         cmocka_unit_test(a_seed_with_late_chunks_passes),
         cmocka_unit_test(a_seed_with_heads_left_behind_passes),
         cmocka_unit_test(a_seed_with_crashes_passes),
+        cmocka_unit_test(a_seed_with_little_room_passes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

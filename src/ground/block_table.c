@@ -123,13 +123,23 @@ bool sky__blocks_holdable(const sky__block_table *t, const sky_block_info *info)
            chunks_most(t, info->chunk_count) + head <= t->core->config.satellite_slots;
 }
 
+/* One whose put is under way counts twice, and its chunks are that put's. */
+static void evict_block(sky__block_table *t, uint32_t victim) {
+    size_t count = 1;
+    if (t->rows[victim].being_put)
+        sky__blocks_forget(t, victim);
+    else
+        count = sky__blocks_remove(t, victim);
+    t->core->stat.evicted += count;
+}
+
 bool sky__blocks_make_room(sky__block_table *t, const sky_block_info *info, bool new_block) {
     while (!block_fits(t, info) ||
            (new_block && sky_index_count(t->index) == t->core->config.blocks_max)) {
         uint32_t victim = sky_index_victim(t->index);
         if (victim == SKY_BLOCK_NONE)
             return false;
-        t->core->stat.evicted += sky__blocks_remove(t, victim);
+        evict_block(t, victim);
     }
     return true;
 }
@@ -279,7 +289,7 @@ static void retire_block(sky__block_table *t, uint32_t block, const sky_block_in
     orphan_forget(t, block);
     unload_block(t, &row, old);
     row.head_version = 0; /* the new head took its place */
-    if (row.version != version)
+    if (row.version != version && !row.being_put)
         drop_block(t, &row, old);
 }
 
@@ -293,7 +303,7 @@ sky_status sky__blocks_enter(sky__block_table *t, const sky_block_info *info,
     else
         while (sky_index_count(t->index) == t->core->config.blocks_max &&
                sky_index_victim(t->index) != SKY_BLOCK_NONE)
-            t->core->stat.evicted += sky__blocks_remove(t, sky_index_victim(t->index));
+            evict_block(t, sky_index_victim(t->index));
     const sky_key *parent = sky_key_is_zero(&made->parent) ? NULL : &made->parent;
     sky_status status = sky_index_insert(t->index, &made->key, parent, info, block);
     if (status != SKY_OK)

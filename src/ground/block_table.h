@@ -44,6 +44,7 @@ typedef struct {
     bool adopted;     /* known from its head; we, or others, may have dropped some of it before */
     uint32_t heads_lost; /* bits of its head's copies that were not where they should be */
     bool unverified;     /* found in the sky and not yet read: nothing is dropped on its account */
+    bool being_put;      /* found while our put of it is under way: its chunks are that put's */
     bool orphan;         /* its parent is not there yet: in the list of such */
     uint32_t orphan_before, orphan_after;
 } sky__block_row;

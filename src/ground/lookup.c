@@ -267,6 +267,12 @@ static bool head_plausible(const sky_session *s, const sky_block_head *h, const 
            sky_facts_fit(&c->frame->constellation, &before);
 }
 
+/* The head of a put of ours that has not heard yet that it is stored. */
+static bool is_being_put(const sky_session *s, const sky_key *key, uint64_t version) {
+    uint32_t put = sky__requests_put_of(&s->requests, key);
+    return put != SKY__NONE && s->requests.rows[put].of.id.version == version;
+}
+
 static sky_status adopt_head(sky_session *s, const sky__operation *o, const sky_block_head *h,
                              uint64_t head_version) {
     const sky__request *r = &s->requests.rows[o->request];
@@ -287,6 +293,7 @@ static sky_status adopt_head(sky_session *s, const sky__operation *o, const sky_
                           .adopted = true,
                           .heads_lost = o->denied,
                           .unverified = true,
+                          .being_put = is_being_put(s, look_key(r, unit), h->version),
                           .expires_ms = INT64_MAX};
     if (r->ask.chain && unit > 0)
         row.parent = r->ask.chain[unit - 1];

@@ -300,6 +300,52 @@ static void a_head_is_adopted_once(void **state) {
     sky_orrery_close(&o);
 }
 
+/* The satellites' word that a head is stored does not come. */
+static bool no_head_acknowledged(sky_orrery *o, sky_satellite from, sky_satellite to,
+                                 sky_message *m) {
+    (void)o, (void)from, (void)to;
+    return m->type != SKY_WIRE_SET_ACK || m->id.number > 0;
+}
+
+static void put_but_for_the_head(sky_orrery *o, uint32_t block) {
+    const sky_request put = {.op = SKY_OP_PUT,
+                             .key = sky_orrery_key(block),
+                             .context = (void *)(uintptr_t)block,
+                             .payload_bytes = 5000};
+    uint32_t chunks = sky_orrery_chunks(o);
+    o->ear = no_head_acknowledged;
+    assert_int_equal(sky_session_submit(o->grounds[0], o->now, &put), SKY_OK);
+    sky_orrery_run(o, o->now + SKY_MS(100));
+    assert_int_equal(sky_orrery_chunks(o), chunks + 21);
+}
+
+/* Its head is found before its put knows that it is stored, and the block counts twice. What makes
+ * room then takes one of the two, and not the chunks, which are the put's. */
+static void what_is_being_put_makes_no_room(void **state) {
+    (void)state;
+    sky_orrery o;
+    sky_orrery_open(&o, SKY_PLACE_ROTATION_HOP);
+    o.session_config.lookup = SKY_LOOKUP_BINARY;
+    sky_orrery_begin(&o, 8); /* two blocks, three chunks of each on a satellite, and their heads */
+    put_but_for_the_head(&o, 1);
+    assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_HAS, 1, 0).status, SKY_OK);
+    put_but_for_the_head(&o, 2);
+    assert_int_equal(stat_of(&o, 0).evicted, 1);
+    o.ear = NULL;
+    sky_orrery_run(&o, o.now + SKY_SECONDS(5));
+    for (uint32_t i = 0; i < 2; i++) {
+        sky_result r;
+        assert_true(sky_session_result(o.grounds[0], &r));
+        assert_int_equal(r.op, SKY_OP_PUT);
+        assert_int_equal(r.status, SKY_OK);
+    }
+    for (uint32_t block = 1; block <= 2; block++) {
+        assert_int_equal(sky_orrery_chunks_of(&o, block), 20);
+        assert_got(&o, 0, block, 5000);
+    }
+    sky_orrery_close(&o);
+}
+
 /* Two grounds put one key in the same instant. */
 static void puts_of_one_instant_never_mix(void **state) {
     (void)state;
@@ -521,6 +567,7 @@ int main(void) {
         cmocka_unit_test(a_stale_index_is_put_right),
         cmocka_unit_test(a_chain_that_was_found_hangs_together),
         cmocka_unit_test(a_head_is_adopted_once),
+        cmocka_unit_test(what_is_being_put_makes_no_room),
         cmocka_unit_test(what_is_put_is_newer_than_what_was_found),
         cmocka_unit_test(puts_of_one_instant_never_mix),
         cmocka_unit_test(dead_copies_cost_one_wait),

@@ -153,10 +153,8 @@ static bool is_there(const sky_session *s, const sky_block_info *info, int64_t a
 
 /* It moves already; or its put is under way, and a lookup found its head. The put will enter the
  * block where it set it, so the block must stay there until then. */
-static bool is_moving(const sky_session *s, const sky__block_row *row) {
-    uint32_t put = sky__requests_put_of(&s->requests, &row->key);
-    bool being_put = put != SKY__NONE && s->requests.rows[put].of.id.version == row->version;
-    return row->moving || being_put;
+static bool is_moving(const sky__block_row *row) {
+    return row->moving || row->being_put;
 }
 
 /* The block is to be overhead at at_ms: its chunks go where the window will be then, and wait. The
@@ -172,7 +170,7 @@ void sky__move_begin(sky_session *s, uint32_t request) {
     uint64_t version = r->of.id.version;
     r->of = sky__blocks_subject(&s->blocks, block);
     bool there = r->of.info.chunk_count == 0 || is_there(s, &r->of.info, r->ask.at_ms);
-    bool moving = is_moving(s, row);
+    bool moving = is_moving(row);
     if (moving || there) {
         sky__request_finish(s, request, moving ? SKY_E_BUSY : SKY_OK, r->of.info.payload_bytes);
         return;

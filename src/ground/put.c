@@ -111,6 +111,9 @@ static void put_undo(sky_session *s, sky__request *r) {
     sky__blocks_load(&s->blocks, &r->of.info, false);
     sky__blocks_load_head(&s->blocks, false);
     bool head = !r->ask.conditional || r->put.decided;
+    uint32_t block = sky_index_find(s->blocks.index, &r->ask.key);
+    if (block != SKY_BLOCK_NONE && s->blocks.rows[block].version == r->of.id.version)
+        s->blocks.rows[block].being_put = false;
     (void)sky__block_ended(&s->core, r->of.id.version);
     if (!r->put.unsure)
         sky__bulk_push(&s->bulk, SKY_WIRE_DROP, &r->of.id, head ? r->head_version : 0, &r->of.info,
