@@ -41,6 +41,11 @@ void sky_check_waive(sky_check *c, uint32_t key) {
     c->keys[key].waived = true;
 }
 
+void sky_check_crashed(sky_check *c, uint32_t key) {
+    sky_check_waive(c, key);
+    c->keys[key].crashes++;
+}
+
 void sky_check_taken(sky_check *c, uint32_t key, bool by_rule) {
     sky_check_key *k = &c->keys[key];
     if (k->acknowledged && !by_rule && !k->waived)
@@ -55,6 +60,8 @@ void sky_check_get_begins(const sky_check *c, uint32_t key, uint8_t *buffer, sky
     *get = (sky_check_get){.key = key,
                            .floor = acknowledged ? acknowledged : 1,
                            .owed = c->keys[key].acknowledged != 0,
+                           .waived = c->keys[key].waived,
+                           .crashes = c->keys[key].crashes,
                            .bytes = buffer};
 }
 
@@ -79,6 +86,14 @@ static uint32_t version_shown(const sky_check *c, const sky_check_get *get) {
     return 0;
 }
 
+/* What was acknowledged when it began had gone, or went by a crash, and only then another was
+ * acknowledged: the get may be of the time between. */
+static bool is_between(const sky_check *c, const sky_check_get *get) {
+    const sky_check_key *k = &c->keys[get->key];
+    bool went = get->waived || k->crashes != get->crashes;
+    return went && !k->waived;
+}
+
 void sky_check_get_ends(sky_check *c, sky_check_get *get, sky_status status, uint64_t bytes,
                         bool there) {
     c->gets++;
@@ -88,7 +103,7 @@ void sky_check_get_ends(sky_check *c, sky_check_get *get, sky_status status, uin
         c->wrong_bytes += get->shown == 0;
     } else if (status == SKY_MISS || status == SKY_E_CORRUPT) {
         c->misses++;
-        if (get->owed && !there)
+        if (get->owed && !there && !is_between(c, get))
             sky_check_taken(c, get->key, false);
     } else {
         c->unanswered++;

@@ -19,6 +19,7 @@ typedef struct {
     uint32_t latest;       /* version begun last; 0: never set */
     uint32_t acknowledged; /* newest version acknowledged; 0: none that must be there */
     bool waived;           /* a satellite that held part of it crashed */
+    uint32_t crashes;      /* so often */
 } sky_check_key;
 
 typedef struct {
@@ -39,11 +40,13 @@ typedef struct {
 
 typedef struct {
     uint32_t key;
-    uint32_t floor; /* first version it may show */
-    bool owed;      /* something was acknowledged when it began */
-    bool overrun;   /* bytes past the end were delivered */
-    uint8_t *bytes; /* [value_bytes] */
-    uint32_t shown; /* when it has ended: the version that it showed; 0: none that it may */
+    uint32_t floor;   /* first version it may show */
+    bool owed;        /* something was acknowledged when it began */
+    bool waived;      /* and had gone again */
+    bool overrun;     /* bytes past the end were delivered */
+    uint8_t *bytes;   /* [value_bytes] */
+    uint32_t shown;   /* when it has ended: the version that it showed; 0: none that it may */
+    uint32_t crashes; /* of its key, when it began */
 } sky_check_get;
 
 /* Errors: SKY_E_NOMEM */
@@ -64,6 +67,8 @@ void sky_check_get_ends(sky_check *c, sky_check_get *get, sky_status status, uin
                         bool there);
 
 void sky_check_waive(sky_check *c, uint32_t key);
+/* A satellite that held part of the key's value crashed: a waiver too. */
+void sky_check_crashed(sky_check *c, uint32_t key);
 /* The sky gave a key up: evicted for room (by_rule), or because a chunk was not to be found. */
 void sky_check_taken(sky_check *c, uint32_t key, bool by_rule);
 

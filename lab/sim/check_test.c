@@ -178,6 +178,29 @@ static void only_an_unwaived_miss_is_a_loss(void **state) {
     sky_check_deinit(&c);
 }
 
+/* Seed 36001413: a crash took the value, another ground put it again while it was asked for, and
+ * the get missed what had been acknowledged before. */
+static void a_get_may_miss_between_a_loss_and_the_next_set(void **state) {
+    (void)state;
+    enum { CRASH_BEFORE, CRASH_MEANWHILE, NO_CRASH };
+    for (int crash = CRASH_BEFORE; crash <= NO_CRASH; crash++) {
+        sky_check c = ledger();
+        sky_check_get g;
+        set(&c, KEY);
+        if (crash == CRASH_BEFORE)
+            sky_check_crashed(&c, KEY);
+        sky_check_get_begins(&c, KEY, buffer, &g);
+        if (crash == CRASH_MEANWHILE)
+            sky_check_crashed(&c, KEY);
+        set(&c, KEY);
+        sky_check_get_ends(&c, &g, SKY_MISS, 0, false);
+        assert_int_equal(c.lost_acknowledged, crash == NO_CRASH);
+        miss(&c, SKY_MISS); /* what was set then is owed to the next */
+        assert_int_equal(c.lost_acknowledged, 1);
+        sky_check_deinit(&c);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_acknowledged_value_is_right),
@@ -186,6 +209,7 @@ int main(void) {
         cmocka_unit_test(an_answer_may_begin_anew),
         cmocka_unit_test(what_was_hidden_may_show_when_the_newest_is_gone),
         cmocka_unit_test(only_an_unwaived_miss_is_a_loss),
+        cmocka_unit_test(a_get_may_miss_between_a_loss_and_the_next_set),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -90,7 +90,7 @@ static void waive_chunk(void *context, const sky_node_chunk *chunk) {
     note_copy_taken(r, chunk, last);
     if (last || anything_goes(r)) {
         uint32_t key = sky_value_key_number(&chunk->id.key);
-        sky_check_waive(&r->check, key);
+        sky_check_crashed(&r->check, key);
         if (sky__run_several(r))
             sky_check_fresh_forget(&r->fresh, key, sky_world_now(r->world));
     }
