@@ -20,6 +20,7 @@
  * set later can be where nobody was asked. */
 #include <skymem/keys.h>
 
+#include "base/bug.h"
 #include "ground/session_state.h"
 
 #define AHEAD_MS (24 * 3600 * 1000) /* that another ground's clock may be */
@@ -106,6 +107,16 @@ static bool trace_begin(sky_session *s, uint32_t request) {
 /* Every place that can be asked was asked for the head of a key, and none has it. */
 static sky_status absent_status(sky_session *s) {
     return sky__heads_may_be_cut_off(&s->core) ? SKY_E_IO : SKY_MISS;
+}
+
+/* Another ground may have replaced what the index knows, or removed it. Without a head in the sky
+ * no other ground knows of it. */
+bool sky__may_be_outdated(const sky_session *s, const sky__request *r) {
+    const sky__block_row *row = &s->blocks.rows[sky_index_find(s->blocks.index, &r->ask.key)];
+    bool asks = r->ask.op == SKY_OP_GET || r->ask.op == SKY_OP_HAS ||
+                r->ask.op == SKY_OP_PREFETCH || r->ask.conditional || s->core.config.sealed;
+    return asks && row->named && row->head_version && s->core.config.lookup != SKY_LOOKUP_INDEX &&
+           !SKY_BUG("name-believed", 1);
 }
 
 /* All is known up to `low`. That a single key is not there is said only when no place that could

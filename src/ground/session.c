@@ -14,7 +14,6 @@
 
 #include <skymem/keys.h>
 
-#include "base/bug.h"
 #include "base/clock.h"
 #include "ground/session_state.h"
 
@@ -278,16 +277,6 @@ static void request_found(sky_session *s, uint32_t request) {
         sky__move_begin(s, request);
     else
         answer_from_index(s, request, block);
-}
-
-/* Another ground may have replaced what the index knows, or removed it. Without a head in the sky
- * no other ground knows of it. */
-bool sky__may_be_outdated(const sky_session *s, const sky__request *r) {
-    const sky__block_row *row = &s->blocks.rows[sky_index_find(s->blocks.index, &r->ask.key)];
-    bool asks = r->ask.op == SKY_OP_GET || r->ask.op == SKY_OP_HAS ||
-                r->ask.op == SKY_OP_PREFETCH || r->ask.conditional || s->core.config.sealed;
-    return asks && row->named && row->head_version && s->core.config.lookup != SKY_LOOKUP_INDEX &&
-           !SKY_BUG("name-believed", 1);
 }
 
 static void find_block(sky_session *s, uint32_t request) {

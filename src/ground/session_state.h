@@ -64,11 +64,6 @@ extern const sky__client sky__look_client, sky__heads_client, sky__get_client, s
     sky__set_client, sky__head_client, sky__rehead_client, sky__move_client, sky__check_client,
     sky__mend_client, sky__tell_client, sky__decide_client;
 
-/* ---- session.c ---- */
-
-/* The index has a name that the request reads: another ground may have replaced or removed it. */
-bool sky__may_be_outdated(const sky_session *s, const sky__request *r);
-
 /* ---- steps.c ---- */
 
 /* It ends, with what its result says. */
@@ -114,6 +109,8 @@ void sky__put_commit(sky_session *s, uint32_t request);
 /* ---- lookup.c ---- */
 
 void sky__look_begin(sky_session *s, uint32_t request);
+/* The index has a name that the request reads: another ground may have replaced or removed it. */
+bool sky__may_be_outdated(const sky_session *s, const sky__request *r);
 /* A named key in the index: is its head in the sky still the one we know? */
 void sky__fresh_begin(sky_session *s, uint32_t request);
 
