@@ -300,20 +300,13 @@ static void a_head_is_adopted_once(void **state) {
     sky_orrery_close(&o);
 }
 
-/* The satellites' word that a head is stored does not come. */
-static bool no_head_acknowledged(sky_orrery *o, sky_satellite from, sky_satellite to,
-                                 sky_message *m) {
-    (void)o, (void)from, (void)to;
-    return m->type != SKY_WIRE_SET_ACK || m->id.number > 0;
-}
-
 static void put_but_for_the_head(sky_orrery *o, uint32_t block) {
     const sky_request put = {.op = SKY_OP_PUT,
                              .key = sky_orrery_key(block),
                              .context = (void *)(uintptr_t)block,
                              .payload_bytes = 5000};
     uint32_t chunks = sky_orrery_chunks(o);
-    o->ear = no_head_acknowledged;
+    o->ear = sky_orrery_no_head_ack;
     assert_int_equal(sky_session_submit(o->grounds[0], o->now, &put), SKY_OK);
     sky_orrery_run(o, o->now + SKY_MS(100));
     assert_int_equal(sky_orrery_chunks(o), chunks + 21);

@@ -216,6 +216,33 @@ void sky_orrery_run(sky_orrery *o, sky_time until) {
     o->now = until > o->now ? until : o->now;
 }
 
+uint32_t sky_orrery_holder(const sky_orrery *o, uint32_t n, sky_satellite *out) {
+    uint32_t holders = 0;
+    for (uint32_t i = 0; i < o->frame.satellite_count; i++) {
+        if (sky_node_chunks(&o->nodes[i]) > 0 && holders++ == n)
+            *out = sky_frame_satellite(&o->frame, i);
+    }
+    return holders;
+}
+
+/* ---- ears ---- */
+
+bool sky_orrery_cut_off(sky_orrery *o, sky_satellite from, sky_satellite to, sky_message *m) {
+    const sky_satellite *away = o->ear_context;
+    (void)m;
+    return !sky_satellite_equal(from, *away) && !sky_satellite_equal(to, *away);
+}
+
+bool sky_orrery_no_migration(sky_orrery *o, sky_satellite from, sky_satellite to, sky_message *m) {
+    (void)o, (void)from, (void)to;
+    return m->type != SKY_WIRE_MIGRATE;
+}
+
+bool sky_orrery_no_head_ack(sky_orrery *o, sky_satellite from, sky_satellite to, sky_message *m) {
+    (void)o, (void)from, (void)to;
+    return m->type != SKY_WIRE_SET_ACK || m->id.number > 0;
+}
+
 /* ---- asking ---- */
 
 sky_key sky_orrery_key(uint32_t block) {

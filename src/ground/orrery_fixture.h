@@ -53,6 +53,14 @@ void sky_orrery_run(sky_orrery *o, sky_time until);
 sky_result sky_orrery_ask(sky_orrery *o, uint32_t ground, const sky_request *request);
 sky_result sky_orrery_do(sky_orrery *o, uint32_t ground, sky_op op, uint32_t block, uint32_t bytes);
 void sky_orrery_crash(sky_orrery *o, sky_satellite satellite);
+/* How many satellites hold chunks; *out: one of them, the n-th from 0 by number. */
+uint32_t sky_orrery_holder(const sky_orrery *o, uint32_t n, sky_satellite *out);
+/* Ears. All that goes to or comes from the satellite at o->ear_context is lost; … */
+bool sky_orrery_cut_off(sky_orrery *o, sky_satellite from, sky_satellite to, sky_message *m);
+/* … nothing that turns or moves is handed over; … */
+bool sky_orrery_no_migration(sky_orrery *o, sky_satellite from, sky_satellite to, sky_message *m);
+/* … heads are stored, and no ground hears of it. */
+bool sky_orrery_no_head_ack(sky_orrery *o, sky_satellite from, sky_satellite to, sky_message *m);
 /* Chunks of all satellites; of one block, heads apart. */
 uint32_t sky_orrery_chunks(const sky_orrery *o);
 uint32_t sky_orrery_chunks_of(const sky_orrery *o, uint32_t block);

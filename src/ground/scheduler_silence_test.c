@@ -33,12 +33,6 @@ static bool passes_by_all(sky_orrery *o, sky_satellite from, sky_satellite to, s
     return true;
 }
 
-static bool passes_by(sky_orrery *o, sky_satellite from, sky_satellite to, sky_message *m) {
-    const sky_satellite *dead = o->ear_context;
-    (void)m;
-    return !sky_satellite_equal(from, *dead) && !sky_satellite_equal(to, *dead);
-}
-
 typedef struct {
     sky_strategy strategy;
     uint8_t replicas, parity;
@@ -100,7 +94,7 @@ static void the_satellite_overhead_may_die(void **state) {
             sky_orrery_run(&o, turns * SKY_ORRERY_TURN_NS + SKY_SECONDS(4));
             sky_satellite dead = overhead(&o);
             o.ear_context = &dead;
-            o.ear = passes_by;
+            o.ear = sky_orrery_cut_off;
             assert_true(assert_done(&o, 1, SKY_OP_GET, 1) < SKY_MS(300));
             assert_true(assert_done(&o, 1, SKY_OP_GET, 2) < SKY_MS(300));
             sky_status never = sky_orrery_do(&o, 1, SKY_OP_GET, 7, 0).status;
@@ -257,7 +251,7 @@ static void the_silent_is_waited_for_once(void **state) {
         assert_done(&o, 0, SKY_OP_PUT, block);
     sky_satellite dead = overhead(&o);
     o.ear_context = &dead;
-    o.ear = passes_by;
+    o.ear = sky_orrery_cut_off;
     assert_done(&o, 1, SKY_OP_GET, 1);
     assert_done(&o, 1, SKY_OP_GET, 2);
     sky_session_stat before, after;
@@ -282,7 +276,7 @@ static void too_many_silent_are_an_error(void **state) {
     begin(&o, &(shape){SKY_PLACE_ROTATION_HOP, 1, 0, 3, 3, 9});
     sky_satellite dead = {3, 5};
     o.ear_context = &dead;
-    o.ear = passes_by;
+    o.ear = sky_orrery_cut_off;
     sky_time began = o.now;
     assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 1, BLOCK_BYTES).status, SKY_E_IO);
     assert_true(o.now - began < SKY_MS(500)); /* who put it is told soon, and by whom it failed */
@@ -396,12 +390,6 @@ static void an_outage_costs_two_round_trips(void **state) {
     }
 }
 
-static bool passes_no_migration(sky_orrery *o, sky_satellite from, sky_satellite to,
-                                sky_message *m) {
-    (void)o, (void)from, (void)to;
-    return m->type != SKY_WIRE_MIGRATE;
-}
-
 /* Migration lags its rotation: what is put stays behind for as many turns as are looked back, and a
  * ground that never heard of it finds it there. */
 static void what_lags_is_found(void **state) {
@@ -410,7 +398,7 @@ static void what_lags_is_found(void **state) {
         sky_orrery o;
         begin(&o, &(shape){SKY_PLACE_ROTATION_HOP, 1, 0, 3, 3, 9});
         assert_done(&o, 0, SKY_OP_PUT, 1);
-        o.ear = passes_no_migration;
+        o.ear = sky_orrery_no_migration;
         sky_orrery_run(&o, turns * SKY_ORRERY_TURN_NS + SKY_SECONDS(4));
         assert_done(&o, 1, SKY_OP_GET, 1);
         assert_int_equal(sky_orrery_do(&o, 1, SKY_OP_GET, 2, 0).status, SKY_MISS);
@@ -428,7 +416,7 @@ static void what_the_dead_have_is_not_denied(void **state) {
         assert_done(&o, 0, SKY_OP_PUT, 1);
         sky_satellite dead = overhead(&o);
         o.ear_context = &dead;
-        o.ear = passes_by;
+        o.ear = sky_orrery_cut_off;
         sky_orrery_run(&o, turns * SKY_ORRERY_TURN_NS + SKY_SECONDS(4));
         assert_int_equal(sky_orrery_do(&o, 1, SKY_OP_GET, 1, 0).status, SKY_E_UNAVAILABLE);
         assert_int_equal(sky_orrery_do(&o, 1, SKY_OP_HAS, 1, 0).status, SKY_E_UNAVAILABLE);

@@ -73,14 +73,6 @@ static void no_restart_of_all_in_turn_loses_anything(void **state) {
     }
 }
 
-static sky_satellite dead;
-
-static bool the_dead_are_silent(sky_orrery *o, sky_satellite from, sky_satellite to,
-                                sky_message *m) {
-    (void)o, (void)m;
-    return !sky_satellite_equal(from, dead) && !sky_satellite_equal(to, dead);
-}
-
 /* One that never comes back: what it held is made again where the next turns put it. */
 static void what_the_dead_held_comes_back_with_the_turns(void **state) {
     (void)state;
@@ -88,8 +80,9 @@ static void what_the_dead_held_comes_back_with_the_turns(void **state) {
     begin(&o, 2, SKY_ORRERY_TURN_NS);
     put_all(&o);
     const uint32_t whole = sky_orrery_chunks(&o);
-    dead = o.frame.servers[4];
-    o.ear = the_dead_are_silent;
+    sky_satellite dead = o.frame.servers[4];
+    o.ear_context = &dead;
+    o.ear = sky_orrery_cut_off;
     sky_orrery_crash(&o, dead);
     assert_true(sky_orrery_chunks(&o) < whole);
     sky_orrery_run(&o, o.now + 6 * SKY_ORRERY_TURN_NS); /* past the window's width */
@@ -111,8 +104,9 @@ static void a_put_without_all_copies_is_counted(void **state) {
     put_all(&o);
     const uint32_t whole = sky_orrery_chunks(&o);
     assert_int_equal(short_puts(&o), 0);
-    dead = o.frame.servers[4];
-    o.ear = the_dead_are_silent;
+    sky_satellite dead = o.frame.servers[4];
+    o.ear_context = &dead;
+    o.ear = sky_orrery_cut_off;
     assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, BLOCKS, BLOCK_BYTES).status, SKY_OK);
     assert_int_equal(short_puts(&o), 1);
     assert_true(sky_orrery_chunks(&o) < whole + whole / BLOCKS);
@@ -228,8 +222,9 @@ static void what_was_removed_does_not_come_back(void **state) {
         sky_orrery o;
         begin(&o, 2, rotations[i % 2]);
         put_all(&o);
-        dead = o.frame.servers[i / 2];
-        o.ear = the_dead_are_silent;
+        sky_satellite dead = o.frame.servers[i / 2];
+        o.ear_context = &dead;
+        o.ear = sky_orrery_cut_off;
         assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_REMOVE, 0, 0).status, SKY_OK);
         sky_orrery_run(&o, o.now + SKY_SECONDS(1));
         const uint32_t left = sky_orrery_chunks_of(&o, 0);
