@@ -199,9 +199,12 @@ uint64_t sky__turn_back(const sky__core *c, uint32_t steps) {
 
 void sky__last_places(const sky__core *c, const sky_chunk_facts *facts,
                       sky_satellite places[SKY__PLACES_MAX], uint32_t *count) {
-    uint64_t set = sky_turns_at_ms(&c->config.frame->turning, facts->set_ms);
-    for (uint32_t back = 2; back <= SKY_LAST_STEPS && sky__turn_back(c, back) >= set; back++)
-        add_place(places, count, place_at(c, facts, sky__turn_back(c, back)));
+    const sky_frame *f = c->config.frame;
+    sky_satellite last[SKY_LAST_STEPS];
+    uint32_t found = sky_chunk_last_places(&f->constellation, &f->turning, facts, sky__rotations(c),
+                                           last);
+    for (uint32_t i = 0; i < found; i++)
+        add_place(places, count, last[i]);
 }
 
 /* A chunk leaves `from` after this turn, for wherever it belongs then. Did a laser lead there at
@@ -221,10 +224,9 @@ static bool could_leave(const sky__core *c, const sky_chunk_facts *facts, uint64
 bool sky__may_be_cut_off(const sky__core *c, const sky_chunk_facts *facts) {
     const sky_frame *f = c->config.frame;
     uint64_t set = sky_turns_at_ms(&f->turning, facts->set_ms), now = sky__rotations(c);
-    if (sky_frame_whole(f) || !sky_strategy_row_of(facts->strategy)->migrates ||
-        sky__turn_back(c, SKY_LAST_STEPS) < set)
-        return false;
     uint64_t last = sky__turn_back(c, SKY_LAST_STEPS);
+    if (sky_frame_whole(f) || !sky_strategy_row_of(facts->strategy)->migrates || last < set)
+        return false;
     uint64_t first = last > set + TURNS_BACK ? last - TURNS_BACK : set;
     for (uint64_t turn = last; turn-- > first;) { /* the latest is decided soonest */
         sky_satellite at = place_at(c, facts, turn);

@@ -103,8 +103,7 @@ uint32_t sky__places(const sky__core *c, const sky_chunk_facts *facts, const sky
                      uint32_t server, sky_satellite places[SKY__PLACES_MAX]);
 /* The last turn before the centre made its last `steps` steps. In an ideal sky each turn is one. */
 uint64_t sky__turn_back(const sky__core *c, uint32_t steps);
-/* And those it had in the last SKY_LAST_STEPS steps of the centre, further back than the place
- * before: added to the others. */
+/* Add the places that a chunk had in the last steps of the centre (orbit/frame.h). */
 void sky__last_places(const sky__core *c, const sky_chunk_facts *facts,
                       sky_satellite places[SKY__PLACES_MAX], uint32_t *count);
 /* A chunk's facts in the epoch its block came from. */

@@ -110,6 +110,23 @@ bool sky_chunk_place_before(const sky_constellation *c, const sky_turning *t,
     return false;
 }
 
+uint32_t sky_chunk_last_places(const sky_constellation *c, const sky_turning *t,
+                               const sky_chunk_facts *facts, uint64_t turns,
+                               sky_satellite out[SKY_LAST_STEPS]) {
+    const uint64_t set = sky_turns_at_ms(t, facts->set_ms);
+    sky_satellite later = sky_chunk_place(c, t, facts, turns);
+    uint32_t count = 0;
+    for (uint32_t back = 1; back <= SKY_LAST_STEPS; back++) {
+        if (!sky_turn_before(t, turns, &turns) || turns < set)
+            break;
+        sky_satellite place = sky_chunk_place(c, t, facts, turns);
+        if (!sky_satellite_equal(place, later))
+            out[count++] = place;
+        later = place;
+    }
+    return count;
+}
+
 /* ---- the frame ---- */
 
 static uint32_t step_ring(uint32_t from, uint32_t offset, uint32_t count) {

@@ -56,6 +56,11 @@ bool sky_chunk_place_before(const sky_constellation *c, const sky_turning *t,
 /* A chunk that could not be handed over is looked for where it belonged up to so many steps of the
  * centre ago. */
 #define SKY_LAST_STEPS 8
+/* The places it had in these steps, since it was set, the latest first; of neighbours that are the
+ * same, and the same as its place now, one. Returns how many. */
+uint32_t sky_chunk_last_places(const sky_constellation *c, const sky_turning *t,
+                               const sky_chunk_facts *facts, uint64_t turns,
+                               sky_satellite out[SKY_LAST_STEPS]);
 
 bool sky_satellite_equal(sky_satellite a, sky_satellite b);
 

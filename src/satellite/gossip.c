@@ -279,15 +279,9 @@ static uint32_t places_after(const sky_node *n, const slot *s, sky_satellite pla
     const sky_node_config *c = n->config;
     sky_chunk_facts facts = s->facts;
     facts.first = facts.next;
-    uint64_t set = sky_turns_at_ms(&c->turning, facts.set_ms), turn = n->turns;
-    uint32_t count = 1;
     places[0] = sky__node_place(n, &facts);
-    for (uint32_t back = 1; back <= SKY_LAST_STEPS; back++) {
-        if (!sky_turn_before(&c->turning, turn, &turn) || turn < set)
-            break;
-        places[count] = sky_chunk_place(&c->constellation, &c->turning, &facts, turn);
-        count += !sky_satellite_equal(places[count], places[count - 1]);
-    }
+    uint32_t count = 1 + sky_chunk_last_places(&c->constellation, &c->turning, &facts, n->turns,
+                                               places + 1);
     if (count == 1) /* in a wide window it belongs in one place for more steps than these */
         count += sky_chunk_place_before(&c->constellation, &c->turning, &facts, n->turns,
                                         &places[1]);
