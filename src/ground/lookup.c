@@ -23,7 +23,8 @@
 #include "base/bug.h"
 #include "ground/session_state.h"
 
-#define AHEAD_MS (24 * 3600 * 1000) /* that another ground's clock may be */
+#define AHEAD_MS    (24 * 3600 * 1000) /* that another ground's clock may be */
+#define HEAD_PLACES 3                  /* of a copy, at most, where a search asks first */
 
 static const sky_key *look_key(const sky__request *r, uint32_t unit) {
     return r->ask.chain ? &r->ask.chain[unit] : &r->ask.key;
@@ -53,12 +54,16 @@ static uint32_t traced_first(const sky_session *s) {
     return sky_frame_whole(s->core.config.frame) ? 2 : 1;
 }
 
-/* Of the last places, units count the copies, those of the latest place first. */
+/* Of several places, units count the copies, those of the latest place first. */
 static sky_satellite traced_place(const sky_session *s, const sky__request *r, uint32_t unit) {
-    uint32_t back = traced_first(s) + unit / s->core.head_copies;
+    uint32_t at = unit / s->core.head_copies;
     sky_chunk_facts facts = r->of.facts;
     sky__facts_of(&s->core, &facts, 0, unit % s->core.head_copies);
-    return sky_session_place(s, &facts, sky__turn_back(&s->core, back));
+    if (sky__is_look_of_put(r)) {
+        sky_satellite places[SKY__PLACES_MAX];
+        return places[at < sky__places(&s->core, &facts, NULL, 0, places) ? at : 0];
+    }
+    return sky_session_place(s, &facts, sky__turn_back(&s->core, traced_first(s) + at));
 }
 
 /* A satellite that stayed overhead for several rotations is one place. Asked once for each, it
@@ -237,6 +242,16 @@ static void search_next(sky_session *s, uint32_t request) {
     fill_heads(s, request);
 }
 
+/* A put waits for what it looks for. So the places where a head is looked for first are asked at
+ * once here, and not one after the other and the first of them twice. A head on its way between two
+ * of them may be missed. Then its chunks stay until they are evicted, and our value counts as the
+ * newer one unless the other's clock is ahead by more than the time since that was put. */
+static void look_for_put(sky_session *s, uint32_t request) {
+    s->core.stat.questions++;
+    s->requests.rows[request].look.tracing = s->requests.rows[request].look.traced = true;
+    sky__requests_work(&s->requests, request, WORK_HEADS, 0, HEAD_PLACES * s->core.head_copies - 1);
+}
+
 void sky__look_begin(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests.rows[request];
     search_begin(s, r);
@@ -251,7 +266,10 @@ void sky__look_begin(sky_session *s, uint32_t request) {
         return;
     }
     s->core.stat.lookups++;
-    search_next(s, request);
+    if (sky__is_look_of_put(r))
+        look_for_put(s, request);
+    else
+        search_next(s, request);
 }
 
 /* ---- what satellites say ---- */
@@ -384,7 +402,10 @@ static void heads_taken(sky_session *s, uint32_t op, const sky_message *m) {
     uint32_t block = sky_index_find(s->blocks.index, &r->ask.key);
     bool older = block != SKY_BLOCK_NONE && s->blocks.rows[block].head_version > m->id.version;
     r->look.outdated |= (uint32_t)older << o->copy;
-    sky__operation_done(&s->scheduler, op);
+    if (r->look.heard && sky__is_look_of_put(r))
+        heads_done(s, o->request); /* one is enough */
+    else
+        sky__operation_done(&s->scheduler, op);
 }
 
 static void look_lost(sky_session *s, uint32_t op, sky_status status) {

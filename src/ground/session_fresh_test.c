@@ -242,6 +242,33 @@ static void lose(sky_orrery *o, loss *l) {
     o->ear = loses_at_first;
 }
 
+/* A put looks for what it replaces while its chunk goes out, at all places at once. So it takes one
+ * round trip to the farthest of them and one for its head. It drops what another ground had put,
+ * although that had stayed behind. */
+static void a_put_looks_for_what_it_replaces_in_a_round_trip(void **state) {
+    (void)state;
+    sky_orrery o;
+    open_sealed(&o);
+    sky_orrery_begin(&o, 4096);
+    assert_int_equal(ask(&o, 0, SKY_OP_PUT, 1, 5000).status, SKY_OK);
+    o.ear = sky_orrery_no_migration;
+    sky_orrery_run(&o, o.now + SKY_ORRERY_TURN_NS);
+    sky_time light_ns = sky_frame_ground_ns(&o.frame, sky_frame_centre(&o.frame, 1), 1) +
+                        sky_frame_ground_ns(&o.frame, sky_frame_centre(&o.frame, 0), 1);
+    for (uint32_t key = 1; key <= 2; key++) {
+        sky_request put = request_of(SKY_OP_PUT, key, 0);
+        put.payload_bytes = SKY_ORRERY_CHUNK; /* one, which goes to a near satellite */
+        sky_time began = o.now;
+        assert_int_equal(sky_orrery_ask(&o, 1, &put).status, SKY_OK);
+        assert_in_range(o.now - began, 2 * light_ns, 2 * light_ns + SKY_MS(3));
+    }
+    o.ear = NULL;
+    sky_orrery_run(&o, o.now + SKY_SECONDS(1));
+    for (uint32_t key = 1; key <= 2; key++)
+        assert_int_equal(sky_orrery_chunks_of(&o, key), 1);
+    sky_orrery_close(&o);
+}
+
 /* Two grounds put a name so near to each other that one finds the other's head, which is newer,
  * while its own is on the way: both are acknowledged, and one of the values is there. */
 static void of_two_puts_at_once_one_stays(void **state) {
@@ -409,6 +436,7 @@ int main(void) {
         cmocka_unit_test(no_ground_reads_an_older_value),
         cmocka_unit_test(a_name_costs_a_round_trip_and_a_block_none),
         cmocka_unit_test(a_dead_copy_of_a_head_costs_little),
+        cmocka_unit_test(a_put_looks_for_what_it_replaces_in_a_round_trip),
         cmocka_unit_test(of_two_puts_at_once_one_stays),
         cmocka_unit_test(a_put_may_be_overtaken),
         cmocka_unit_test(a_name_that_is_replaced_is_never_absent),
