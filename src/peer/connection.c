@@ -11,18 +11,18 @@
 
 /* ---- greeting ---- */
 
-/* Errors: SKY_E_CANCELLED (the server stops); others: it is none of ours */
+/* Errors: SKY_E_CANCELLED (it is to end); others: it is none of ours */
 static sky_status greet_client(sky__peer_connection *c, sky_time until, sky_peer_secrets *secrets) {
     const sky_peer_server *s = c->server;
     const sky_peer_rules rules = {s->keys, s->key_count, s->plain};
     uint8_t hello[SKY_PEER_HELLO_BYTES], answer[SKY_PEER_HELLO_BYTES], chance[32];
-    sky_status status = sky_peer_exchange(&c->socket, false, hello, sizeof hello, until, s->stop);
+    sky_status status = sky_peer_exchange(&c->socket, false, hello, sizeof hello, until, c->stop);
     if (status != SKY_OK)
         return status;
     sky_random(chance, sizeof chance);
     sky_status verdict = sky_peer_hello_answer(hello, &rules, chance, answer, secrets);
     explicit_bzero(chance, sizeof chance);
-    status = sky_peer_exchange(&c->socket, true, answer, sizeof answer, until, s->stop);
+    status = sky_peer_exchange(&c->socket, true, answer, sizeof answer, until, c->stop);
     return verdict != SKY_OK ? verdict : status;
 }
 
@@ -157,10 +157,15 @@ static sky_time patience_until(sky__peer_connection *c, sky_time greet_by, bool 
     return sky__sooner(until, whole_by);
 }
 
+static bool has_nothing_to_do(const sky__peer_connection *c) {
+    return c->ready && c->run_count == 0 && !c->coming && !c->stalled && !c->asked && !c->text &&
+           !sky_peer_link_is_midway(c->link);
+}
+
 /* False: the client has gone, which nothing else would tell of while nothing is read or sent. */
 static bool wait_for_client(sky__peer_connection *c, bool writes, sky_time until) {
     const bool none[] = {false, false, false};
-    const int fds[] = {c->event, c->watch, c->server->stop};
+    const int fds[] = {c->event, c->watch, c->stop};
     const sky_peer_socket *s = sky_peer_link_socket(c->link);
     bool ready[3], reads = !c->waits_for_room;
     sky_status armed = s->transport->arm(s, &reads, &writes);
@@ -174,12 +179,14 @@ static bool wait_for_client(sky__peer_connection *c, bool writes, sky_time until
     until = sky__sooner(until, sky__peer_next_deadline(c));
     if (c->waits_for_room || c->waits_to_list)
         until = sky__sooner(until, sky_now() + RETRY_NS);
+    atomic_store(&c->idle_since, has_nothing_to_do(c) ? c->moved_at : SKY_TIME_NEVER);
     sky_local_poll(fds, none, ready, 3, until);
+    atomic_store(&c->idle_since, SKY_TIME_NEVER);
     return true;
 }
 
-static bool server_stopping(const sky__peer_connection *c) {
-    return sky_poll(&c->server->stop, 1, 0) != 0;
+static bool is_raised(int event) {
+    return sky_poll(&event, 1, 0) != 0;
 }
 
 sky_status sky__peer_step(sky__peer_connection *c, bool *unsent) {
@@ -197,7 +204,7 @@ static void serve_client(sky__peer_connection *c, sky_time greet_by) {
     uint64_t moved = 0;
     bool unsent;
     c->moved_at = sky_now();
-    while (!server_stopping(c)) {
+    while (!is_raised(c->stop)) {
         sky_status status = sky__peer_step(c, &unsent);
         if (status != SKY_OK && status != SKY_MISS)
             return;
@@ -214,6 +221,8 @@ static const char *refusal_text(sky_status status) {
         return "it has another key, or none";
     if (status == SKY_E_UNSUPPORTED)
         return "it is of another version, or of a cipher that is not here";
+    if (status == SKY_E_CANCELLED)
+        return "others came, and it had not shown that it has the key";
     return sky_status_text(status);
 }
 
@@ -224,7 +233,9 @@ void *sky__peer_connection_body(void *argument) {
     if (status == SKY_OK)
         serve_client(c, greet_by);
     sky__peer_runs_end(c);
-    bool denied = !c->ready && !server_stopping(c);
+    bool denied = !c->ready && !is_raised(c->server->stop);
+    if (is_raised(c->stop))
+        status = SKY_E_CANCELLED;
     sky_peer_link_destroy(c->link);
     sky_local_close(c->watch);
     sky_event_close(c->event);

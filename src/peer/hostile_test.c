@@ -150,14 +150,10 @@ static void assert_unharmed(const sky_peer_fixture *p) {
     assert_memory_equal(data, back, sizeof data);
     assert_int_equal(sky_run(cache, SKY_OP_REMOVE, &item, 1, NULL), SKY_OK);
     sky_cache_close(cache);
-    sky_time until = sky_now() + PATIENCE;
-    while (stats(p).connections > 0 ||
-           sky_cache_metric(p->cache, SKY_TIER_NONE, SKY_METRIC_CACHE_LEASES) > 0 ||
-           sky_cache_metric(p->cache, 0, SKY_METRIC_TIER_BYTES_USED) > 0 ||
-           atomic_load(&p->server->staged_bytes) > 0) {
-        assert_true(sky_now() < until);
-        sky_poll(NULL, 0, sky_now() + SKY_MS(1));
-    }
+    wait_until(stats(p).connections == 0 &&
+               sky_cache_metric(p->cache, SKY_TIER_NONE, SKY_METRIC_CACHE_LEASES) == 0 &&
+               sky_cache_metric(p->cache, 0, SKY_METRIC_TIER_BYTES_USED) == 0 &&
+               atomic_load(&p->server->staged_bytes) == 0);
 }
 
 /* ---- greetings ---- */
@@ -208,41 +204,56 @@ static void recorded_connections_are_of_no_use(void **state) {
     assert_unharmed(&sealed);
 }
 
-/* Who says nothing takes one of few places, which are not those of who has shown a key. */
+/* Who says nothing takes one of few places, of which the oldest goes to the next who comes. */
 static void silent_strangers_keep_nobody_out(void **state) {
-    sky_peer_socket others[SKY__PEER_STRANGERS_MAX], more;
-    uint8_t answer[SKY_PEER_HELLO_BYTES];
-    sky_peer_secrets secrets;
-    sky_peer_hello hello;
+    sky_peer_socket others[SKY__PEER_STRANGERS_MAX];
     (void)state;
-    sky_peer_link *friend = ready(&sealed);
-    while (stats(&sealed).connections == 0)
-        sky_poll(NULL, 0, sky_now() + SKY_MS(1));
+    uint64_t denied = stats(&sealed).denied, refused = stats(&sealed).refused;
     sealed.server->hello_ns = SKY_SECONDS(600);
     for (uint32_t i = 0; i < SKY__PEER_STRANGERS_MAX; i++)
         others[i] = connect_raw(&sealed);
-    more = connect_raw(&sealed);
-    sky_peer_hello_make(&hello, SKY_SUITE_PLAIN, NULL, NULL);
-    assert_int_equal(move(&more, false, answer, sizeof answer), SKY_OK);
-    assert_int_equal(sky_peer_hello_end(&hello, answer, &secrets), SKY_E_BUSY);
-    assert_ended(&more);
-    assert_true(stats(&sealed).refused >= 1);
-    frame = (sky_peer_frame){.kind = SKY_PEER_ASK, .question = SKY_PEER_STAT};
-    say(friend, &frame);
-    assert_int_equal(stats(&sealed).connections, 1);
+    assert_unharmed(&sealed);
+    assert_socket_ended(&others[0]);
+    assert_int_equal(stats(&sealed).refused, refused);
     for (uint32_t i = 0; i < SKY__PEER_STRANGERS_MAX; i++)
         others[i].transport->close(&others[i]);
-    sky_peer_link_destroy(friend);
-    sky_time until = sky_now() + PATIENCE;
-    for (uint32_t left = 1; left > 0;) { /* until their places are free again */
-        sky_mutex_lock(&sealed.server->mutex);
-        left = sealed.server->stranger_count;
-        sky_mutex_unlock(&sealed.server->mutex);
-        assert_true(sky_now() < until);
-        sky_poll(NULL, 0, sky_now() + SKY_MS(1));
-    }
+    wait_until(stats(&sealed).denied == denied + SKY__PEER_STRANGERS_MAX);
     sealed.server->hello_ns = SKY__PEER_HELLO_NS;
     assert_unharmed(&sealed);
+}
+
+/* Who has shown the key and has nothing to do keeps its place for a while, and then until another
+ * needs it. A client that lost its place so connects again. */
+static void the_idle_make_room(void **state) {
+    sky_peer_link *friends[SKY_PEER_CONNECTIONS_MAX - 1];
+    uint8_t data[100] = {0};
+    sky_span span = {data, sizeof data};
+    sky_item item = {.key = sky_fixture_key(9), .spans = &span, .span_count = 1};
+    char url[256];
+    const char *urls[] = {url};
+    sky_cache *cache;
+    (void)state;
+    sky_peer_fixture_url(&plain, "connections=1", url);
+    assert_int_equal(sky_cache_open(urls, 1, &cache, NULL), SKY_OK);
+    for (uint32_t i = 0; i < SKY_PEER_CONNECTIONS_MAX - 1; i++)
+        friends[i] = ready(&plain);
+    wait_until(stats(&plain).connections == SKY_PEER_CONNECTIONS_MAX);
+    sky_peer_socket more = connect_raw(&plain);
+    assert_ended(&more);
+    assert_int_equal(stats(&plain).connections, SKY_PEER_CONNECTIONS_MAX);
+    plain.server->idle_ns = 0;
+    uint64_t accepted = stats(&plain).accepted;
+    sky_peer_link *next = ready(&plain); /* in the place of the cache, which came first */
+    wait_until(stats(&plain).accepted == accepted + 1);
+    wait_until(sky_run(cache, SKY_OP_PUT, &item, 1, NULL) == SKY_OK && item.status == SKY_OK);
+    assert_int_equal(stats(&plain).accepted, accepted + 2);
+    plain.server->idle_ns = SKY__PEER_IDLE_NS;
+    sky_peer_link_destroy(next);
+    for (uint32_t i = 0; i < SKY_PEER_CONNECTIONS_MAX - 1; i++)
+        sky_peer_link_destroy(friends[i]);
+    assert_int_equal(sky_run(cache, SKY_OP_REMOVE, &item, 1, NULL), SKY_OK);
+    sky_cache_close(cache);
+    assert_unharmed(&plain);
 }
 
 static void who_never_shows_the_key_is_ended(void **state) {
@@ -252,8 +263,7 @@ static void who_never_shows_the_key_is_ended(void **state) {
     sky_peer_socket socket = connect_raw(&sealed); /* says nothing */
     assert_ended(&socket);
     sealed.server->hello_ns = SKY__PEER_HELLO_NS;
-    while (stats(&sealed).denied == before)
-        sky_poll(NULL, 0, sky_now() + SKY_MS(1));
+    wait_until(stats(&sealed).denied > before);
     assert_unharmed(&sealed);
 }
 
@@ -760,6 +770,7 @@ static int run_over(void) {
         cmocka_unit_test(strangers_are_turned_away),
         cmocka_unit_test(recorded_connections_are_of_no_use),
         cmocka_unit_test(silent_strangers_keep_nobody_out),
+        cmocka_unit_test(the_idle_make_room),
         cmocka_unit_test(who_never_shows_the_key_is_ended),
         cmocka_unit_test(noise_on_the_port_harms_nobody),
         cmocka_unit_test(many_are_served_at_once),

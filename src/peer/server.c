@@ -43,23 +43,68 @@ const char *sky_peer_address(const sky_peer_server *s) {
 
 /* ---- connections ---- */
 
+static void clear_place(sky__peer_connection *c) {
+    sky_thread_join(&c->thread);
+    sky_event_close(c->stop);
+    c->taken = false;
+}
+
 /* A place whose connection is over is free again. */
 static bool free_place(sky__peer_connection *c) {
-    if (c->taken && c->over) {
-        sky_thread_join(&c->thread);
-        c->taken = false;
-    }
+    if (c->taken && c->over)
+        clear_place(c);
     return !c->taken;
+}
+
+static bool may_be_displaced(const sky__peer_connection *c, bool stranger) {
+    return c->taken && !c->over && !c->displaced && c->greeted != stranger;
+}
+
+/* Of those that have not shown a key the first that came makes room. Its thread ends soon. */
+static void displace_stranger(sky_peer_server *s) {
+    sky__peer_connection *oldest = NULL;
+    for (size_t i = 0; i < SKY_PEER_CONNECTIONS_MAX; i++) {
+        sky__peer_connection *c = &s->places[i];
+        if (may_be_displaced(c, true) && (!oldest || c->number < oldest->number))
+            oldest = c;
+    }
+    if (!oldest)
+        return;
+    oldest->displaced = true;
+    s->stranger_count--;
+    sky_event_raise(oldest->stop);
+}
+
+/* Of those that have nothing to do the one that has had nothing for longest makes room. */
+static sky__peer_connection *displace_idle(sky_peer_server *s) {
+    sky__peer_connection *found = NULL;
+    sky_time earliest = sky_now() - s->idle_ns;
+    for (size_t i = 0; i < SKY_PEER_CONNECTIONS_MAX; i++) {
+        sky__peer_connection *c = &s->places[i];
+        sky_time since = atomic_load(&c->idle_since);
+        if (!may_be_displaced(c, false) || since > earliest)
+            continue;
+        earliest = since;
+        found = c;
+    }
+    if (!found)
+        return NULL;
+    found->displaced = true;
+    sky_event_raise(found->stop);
+    sky_mutex_unlock(&s->mutex); /* which its thread takes once more */
+    clear_place(found);
+    sky_mutex_lock(&s->mutex);
+    return found;
 }
 
 /* With the mutex held, which the thread of a connection that is over takes no more. */
 static sky__peer_connection *find_place(sky_peer_server *s) {
     if (s->stranger_count >= SKY__PEER_STRANGERS_MAX)
-        return NULL;
+        displace_stranger(s);
     for (size_t i = 0; i < SKY_PEER_CONNECTIONS_MAX; i++)
         if (free_place(&s->places[i]))
             return &s->places[i];
-    return NULL;
+    return displace_idle(s);
 }
 
 static void refuse_client(sky_peer_socket *socket) {
@@ -78,10 +123,16 @@ static bool open_place(sky_peer_server *s, sky__peer_connection *c, const sky_pe
                                 .taken = true,
                                 .socket = *socket,
                                 .number = ++s->numbers,
+                                .stop = -1,
+                                .idle_since = SKY_TIME_NEVER,
                                 .event = -1,
                                 .watch = -1};
     sky_address_text(from, c->from);
-    if (sky_thread_start(&c->thread, "skymem-peer", sky__peer_connection_body, c) != SKY_OK) {
+    sky_status status = sky_event_create(&c->stop);
+    if (status == SKY_OK)
+        status = sky_thread_start(&c->thread, "skymem-peer", sky__peer_connection_body, c);
+    if (status != SKY_OK) {
+        sky_event_close(c->stop);
         c->taken = false;
         return false;
     }
@@ -232,6 +283,7 @@ sky_status sky_peer_serve(sky_cache *cache, const sky_peer_options *options, sky
     s->stop = -1;
     s->hello_ns = SKY__PEER_HELLO_NS;
     s->stuck_ns = SKY__PEER_STUCK_NS;
+    s->idle_ns = SKY__PEER_IDLE_NS;
     sky_mutex_init(&s->mutex);
     status = start_server(cache, options, s, error);
     if (status != SKY_OK) {
@@ -250,7 +302,10 @@ void sky_peer_stop(sky_peer_server *s) {
     sky_thread_join(&s->thread);
     for (size_t i = 0; i < SKY_PEER_CONNECTIONS_MAX; i++)
         if (s->places[i].taken)
-            sky_thread_join(&s->places[i].thread);
+            sky_event_raise(s->places[i].stop);
+    for (size_t i = 0; i < SKY_PEER_CONNECTIONS_MAX; i++)
+        if (s->places[i].taken)
+            clear_place(&s->places[i]);
     if (s->listener.transport)
         s->listener.transport->close(&s->listener);
     sky_event_close(s->stop);

@@ -6,6 +6,9 @@
  *   shared.c       what all have: counts, lines for the log, memory for small puts
  *
  * A connection shares nothing with others but counts and the cache, so that none waits for another.
+ * Where there is no place for a new one, it gets that of who has not shown a key for longest, or of
+ * who has had nothing to do for longest, for a minute at least. A client that comes back connects
+ * again.
  * What breaks the protocol ends its connection: its runs are cancelled, its leases released. */
 #ifndef SKY_PEER_SERVER_H
 #define SKY_PEER_SERVER_H
@@ -22,6 +25,7 @@
 #define SKY__PEER_RUNS_MAX      128u            /* of a connection, until they are answered */
 #define SKY__PEER_STRANGERS_MAX 32u             /* that have not shown a key yet */
 #define SKY__PEER_HELLO_NS      SKY_SECONDS(5)  /* until a connection has shown its key */
+#define SKY__PEER_IDLE_NS       SKY_SECONDS(60) /* then its place may be given to another */
 #define SKY__PEER_STUCK_NS      SKY_SECONDS(30) /* without a byte in the middle of something */
 #define SKY__PEER_STAGED_MAX    ((uint64_t)256 << 20) /* large puts that have not come whole */
 #define SKY__PEER_SMALL_PUT     ((uint64_t)512 << 10) /* needs none of that room */
@@ -53,8 +57,11 @@ typedef struct sky__peer_run {
 
 typedef struct sky__peer_connection {
     sky_peer_server *server;
-    bool taken, over, greeted; /* taken: the place; under the server's mutex */
-    sky_peer_socket socket;    /* until there is a link */
+    bool taken, over, greeted;   /* taken: the place; under the server's mutex, … */
+    bool displaced;              /* … like this: its place is given to another */
+    int stop;                    /* raised: it is to end */
+    _Atomic sky_time idle_since; /* SKY_TIME_NEVER: it has something to do */
+    sky_peer_socket socket;      /* until there is a link */
     uint64_t number;
     char from[SKY_ADDRESS_TEXT_BYTES];
     sky_thread thread;
@@ -104,7 +111,7 @@ struct sky_peer_server {
     uint64_t payload_bytes_max;
     uint32_t tiers; /* that take part: none that is another host's, so that none asks in a circle */
     bool has_peers; /* there is such a one */
-    _Atomic sky_time hello_ns, stuck_ns; /* as above at first; tests are less patient */
+    _Atomic sky_time hello_ns, stuck_ns, idle_ns; /* as above at first; tests are less patient */
     sky_thread thread;
     _Atomic uint64_t staged_bytes, sent_bytes, received_bytes;
     _Atomic uint64_t run_count;   /* frames of operations that came */

@@ -27,7 +27,7 @@ static void log_complaint(sky_peer_server *s, const sky__peer_connection *c, con
 void sky__peer_note_greeted(sky__peer_connection *c) {
     sky_peer_server *s = c->server;
     sky_mutex_lock(&s->mutex);
-    s->stranger_count--;
+    s->stranger_count -= !c->displaced;
     s->stat.accepted++;
     s->stat.connections++;
     c->greeted = true;
@@ -39,7 +39,7 @@ void sky__peer_note_end(sky__peer_connection *c, bool denied, const char *why) {
     sky_mutex_lock(&s->mutex);
     if (c->greeted)
         s->stat.connections--;
-    else
+    else if (!c->displaced)
         s->stranger_count--;
     s->stat.denied += denied;
     s->stat.disconnected += !denied && why;
