@@ -176,8 +176,10 @@ static sky_status answer_one(sky_tier *tier, sky_op op, sky_item *item, const sk
 }
 
 static bool is_whole(const kept_source *o, const kept_row *r) {
+    if (!lies_somewhere(o, r))
+        return false;
     const uint8_t *payload = o->region + r->place;
-    return lies_somewhere(o, r) && sky_checksum(payload, r->payload_bytes, 0) == r->checksum &&
+    return sky_checksum(payload, r->payload_bytes, 0) == r->checksum &&
            sky_checksum(payload + r->payload_bytes, r->name_bytes, 0) == r->name_checksum;
 }
 
