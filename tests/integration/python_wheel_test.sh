@@ -8,7 +8,7 @@ if grep -q '^SKYMEM_SANITIZE:[A-Z]*=.' "$build/CMakeCache.txt"; then
     echo "skipped: a wheel has no sanitizer"
     exit 77
 fi
-unshare -r true 2>/dev/null || { echo "skipped: no namespaces of one's own here"; exit 77; }
+unshare -rm true 2>/dev/null || { echo "skipped: no namespaces of one's own here"; exit 77; }
 wheel=$(tools/wheel "$build" --repair) || { status=$?; echo "$wheel"; exit "$status"; }
 case $wheel in
     *-cp311-abi3-manylinux_*) ;;
@@ -55,10 +55,17 @@ with skymem.Cache(["disk:/tmp/store", "sky:seed"]) as cache:
     cache.put(key, bytes(65536))
     assert cache.prefix([key], tiers=[1]) == 1 or cache.flush(60) == 0
     assert cache.get(key, tiers=[1]) == bytes(65536)
+with skymem.Cache("shm:auto") as cache, skymem.Cache("shm:auto") as other:
+    cache.put("a", b"shared")
+    assert other.get("a") == b"shared"
 print("smoke passed")
 PYTHON
-inside=(env -i "PATH=$PATH" "PYTHONHOME=$base" PYTHONPATH=/pip:/tmp/site
-    unshare -r chroot "$root" "$python")
+mkdir -p "$root/tmp/config/skymem" "$root/dev"
+: >"$root/dev/null"
+# shm:auto leaves no daemon behind.
+printf 'store: mem:64MiB\nidle: 1\n' >"$root/tmp/config/skymem/skymemd.yaml"
+inside=(env -i "PATH=$PATH" XDG_CONFIG_HOME=/tmp/config "PYTHONHOME=$base" PYTHONPATH=/pip:/tmp/site
+    unshare -rm sh -c 'mount --rbind /proc "$0/proc" && exec chroot "$0" "$@"' "$root" "$python")
 "${inside[@]}" -m pip install -q --no-index --no-deps --disable-pip-version-check \
     --target /tmp/site "/tmp/$(basename "$wheel")" >"$root/tmp/log" 2>&1 ||
     { cat "$root/tmp/log"; exit 1; }
