@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from skymem import _core
-from skymem.errors import BusyError, Error, MissError
+from skymem.errors import BusyError, Error, MissError, UrlError
 
 if TYPE_CHECKING:
     from skymem._core import Buffer, Target
@@ -177,8 +177,13 @@ def resolve(url: str) -> str:
     name, question, query = rest.partition("?")
     if scheme not in ("sky", "sky+udp") or not colon or os.path.exists(name) or "/" in name:
         return url
-    path = os.path.join(os.path.dirname(__file__), "scenarios", name.removesuffix(".yaml"))
-    return f"{scheme}:{path}.yaml{question}{query}" if os.path.exists(path + ".yaml") else url
+    folder = os.path.join(os.path.dirname(__file__), "scenarios")
+    there = sorted(file[:-5] for file in os.listdir(folder) if file.endswith(".yaml"))
+    scenario = name.removesuffix(".yaml")
+    if scenario not in there:
+        raise UrlError(
+            f"{url}: no file and no scenario is called so; there are {', '.join(there)}")
+    return f"{scheme}:{os.path.join(folder, scenario)}.yaml{question}{query}"
 
 
 class Lease:

@@ -158,6 +158,19 @@ void batch_give_up(batch_object *b) {
     batch_return(b);
 }
 
+/* What is wrong with a call that was not taken, if that can be told. */
+static void raise_refusal(const sky_call *call, sky_status status, size_t tiers) {
+    bool none = call->tiers && tiers < 32 && !(call->tiers & ((1u << tiers) - 1));
+    if (status == SKY_E_PARAM && none)
+        raise_status(status, "tiers: of those named the cache has none; its tiers are 0 to %zd",
+                     (Py_ssize_t)tiers - 1);
+    else if (status == SKY_E_UNSUPPORTED && call->if_version)
+        raise_status(status, "if_version: one tier that keeps versions must take part, such as "
+                             "sky:; `tiers` names it");
+    else
+        raise_status(status, "the batch was not started");
+}
+
 static int batch_start(batch_object *b, const sky_call *call) {
     cache_object *cache = b->cache;
     if (!cache_enter(cache))
@@ -170,9 +183,10 @@ static int batch_start(batch_object *b, const sky_call *call) {
     Py_BEGIN_ALLOW_THREADS;
     status = sky_submit(cache->handle, b->op, b->items, b->count, call, &b->id);
     Py_END_ALLOW_THREADS;
+    size_t tiers = sky_tier_count(cache->handle);
     cache_leave(cache);
     if (status != SKY_OK) {
-        raise_status(status, "the batch was not started");
+        raise_refusal(call, status, tiers);
         return -1;
     }
     b->next = cache->under_way;
