@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define STORES    "mem: disk: sky: sky+udp:"
+#define STORES    "mem: disk: shm:auto shm: skymem:// sky: sky+udp:"
 #define SCENARIOS "$(skymem help --scenarios 2>/dev/null)"
 #define MODELS    "$(skymem help --models 2>/dev/null)"
 
@@ -148,12 +148,19 @@ static void bash_script(const cli_verb *const *verbs) {
           "    local word=${COMP_WORDS[COMP_CWORD]} words= options= files= begins=\n"
           "    local before=${COMP_WORDS[COMP_CWORD - 1]}\n"
           "    COMPREPLY=()\n"
+          "    case \":$word$before\" in\n" /* bash takes a colon for a word */
+          "    ::sky | ::sky+udp | ::disk | ::shm) before=$before: word= ;;\n"
+          "    *:) before=${COMP_WORDS[COMP_CWORD - 2]}: ;;\n"
+          "    esac\n"
           "    if ((COMP_CWORD == 1)); then\n"
           "        COMPREPLY=($(compgen -W '",
           stdout);
     print_verbs(verbs);
     fputs(" --help --version' -- \"$word\"))\n        return\n    fi\n"
           "    case \"${COMP_WORDS[1]} $before\" in\n",
+          stdout);
+    fputs("    *' sky:' | *' sky+udp:') words=" SCENARIOS " files=1 ;;\n"
+          "    *' disk:' | *' shm:') files=1 ;;\n",
           stdout);
     for (size_t i = 0; verbs[i]; i++) {
         for_options(verbs[i], bash_value);
@@ -230,7 +237,11 @@ static void zsh_script(const cli_verb *const *verbs) {
           "    _files\n"
           "}\n\n"
           "_skymem_stores() {\n"
-          "    compadd -S '' -- " STORES "\n"
+          "    case $PREFIX in\n"
+          "        sky:* | sky+udp:*) compset -P '*:' && _skymem_scenarios ;;\n"
+          "        disk:* | shm:*) compset -P '*:' && _files ;;\n"
+          "        *) compadd -S '' -- " STORES " ;;\n"
+          "    esac\n"
           "}\n\n"
           "_skymem() {\n    local -a verbs=(",
           stdout);
@@ -279,7 +290,7 @@ static void fish_option(const cli_verb *verb, const cli_option *o) {
         fputs(" -r -F -a '(skymem help --models)'", stdout);
         break;
     case OFFER_STORES:
-        fputs(" -x -a '" STORES "'", stdout);
+        fputs(" -x -a '" STORES " sky:(skymem help --scenarios)'", stdout);
         break;
     case OFFER_NOTHING:
         fputs(o->kind == CLI_FLAG ? "" : " -x", stdout);

@@ -49,8 +49,11 @@ offers "--json" config --js
 offers "mem:" put key kv.npy --store m
 offers "disk:" get key --store disk
 offers "sky+udp:" run --store sky+
+offers "shm: shm:auto" run --store sh
+offers "seed sim-smoke storm" put key --store sky : s # as bash parts sky:s
+offers "kv.npy mine.yaml" get key --store disk :
 grep -q -- '--store\[.*:URL:_skymem_stores' "$work/skymem.zsh" || fail "zsh completes no store"
-grep -q -- "-l store .* -x -a 'mem: disk: sky: sky+udp:'" "$work/skymem.fish" ||
+grep -q -- "-l store .* -x -a 'mem: disk: .* sky: sky+udp: sky:(skymem help" "$work/skymem.fish" ||
     fail "fish completes no store"
 
 # Every verb and every option of its help is in each script.
