@@ -53,7 +53,8 @@ static bool is_taken(const sky_cache *c, const sky__request *r, size_t i) {
 /* What other tiers took and these did not is counted, but for memory, which may be small. */
 static void count_refusals(sky_cache *c, const sky__progress *p) {
     sky_mutex_lock(&c->mutex);
-    for (uint8_t t = sky__near_answers(c) ? 1 : 0; t < c->slot_count; t++)
+    const uint8_t count = (uint8_t)c->slot_count;
+    for (uint8_t t = sky__near_answers(c) ? 1 : 0; t < count; t++)
         if (p->refused >> t & 1)
             sky__write_dropped(c, t, p->verdict);
     sky_mutex_unlock(&c->mutex);
@@ -148,7 +149,8 @@ static uint8_t write_back(sky_cache *c, sky__request *r, size_t i, uint8_t tiers
         status = sky__payload_lease(c, &r->items[i], &r->call, &payload);
     else
         status = sky__payload_copy(c, &r->items[i], &r->call, &payload);
-    for (uint8_t t = 0; t < c->slot_count; t++) {
+    const uint8_t count = (uint8_t)c->slot_count;
+    for (uint8_t t = 0; t < count; t++) {
         if (!(tiers >> t & 1))
             continue;
         sky_status queued = payload ? sky__write_back(c, payload, t, &p->order) : status;

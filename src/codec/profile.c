@@ -178,7 +178,7 @@ sky_status sky_profile_set_weights(sky_profile *profile, uint32_t layer, sky_kv 
                                    const float *weights) {
     sky_profile_stream *s = to_set(profile, layer, kv);
     float most = 0;
-    if (!s || !weights || !all_usable(weights, s->channels))
+    if (!s || s->channels == 0 || !weights || !all_usable(weights, s->channels))
         return SKY_E_PARAM;
     for (uint32_t i = 0; i < s->channels; i++)
         most = fmaxf(most, fabsf(weights[i]));

@@ -194,7 +194,7 @@ static bool serve_each(sky__host *h, const waits *w) {
  * RINGS_NS at most. */
 static void serve_rings(sky__host *h, const waits *w) {
     const sky_time start = sky_now();
-    sky_time now = start;
+    sky_time now;
     do {
         bool served = serve_each(h, w);
         now = sky_now();
