@@ -41,6 +41,7 @@ static void clocks_that_go_back_teach_nothing(void **state) {
     sky_habit_note(&own, &all, 4000);
     assert_int_equal(own.gap_ms, 0);
     sky_habit_note(&own, &all, 6000);
+    sky_habit_note(&own, &all, 6000); /* twice at once */
     assert_int_equal(own.gap_ms, 2000);
     own.gap_ms = INT64_MAX - 5;
     assert_int_equal(sky_habit_next_ms(&own, &all, 6000), INT64_MAX);

@@ -384,7 +384,10 @@ static void a_damaged_block_is_computed_through(void **state) {
         stored_block b = world_fetch(&s.w, TOKENS - 1, BLOCK_TOKENS, bad);
         b.bytes[0] ^= 1;
         world_put_back(&s.w, &b, bad);
-        sky_lookup l = expect(&s, bad + 1, BLOCKS);
+        sky_lookup l;
+        do /* on a slow machine the engine may have computed it before it came */
+            l = expect(&s, bad + 1, BLOCKS);
+        while (l.corrupt_blocks == 0);
         assert_int_equal(l.corrupt_blocks, 1);
         assert_int_equal(world_save(&s.w, TOKENS), BLOCKS - bad); /* it is mended */
         l = expect(&s, 0, BLOCKS);
