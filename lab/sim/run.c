@@ -264,8 +264,9 @@ static bool all_is_pinned(const sky_index *index) {
 /* A value that the whole sky has no room for, or none besides what is pinned. */
 static bool fits_nowhere(const run *r, const request *q, const sky_result *result) {
     const sky_session *session = sky_world_session_at(r->world, q->who.ground);
-    return result->status == SKY_E_FULL && (r->check.value_bytes > sky_world_bytes_max(r->world) ||
-                                            all_is_pinned(sky_session_index(session)));
+    return result->status == SKY_E_FULL &&
+           (!sky_session_holdable(session, (uint32_t)r->check.value_bytes) ||
+            all_is_pinned(sky_session_index(session)));
 }
 
 /* A ground cannot know that what it does not find lies nowhere, if lasers are down at times: it may

@@ -313,6 +313,17 @@ static void a_seed_with_little_room_passes(void **state) {
         36001052);
 }
 
+/* 42006792: the whole sky had room for a value, and the satellites that one is spread over had not:
+ * its put is refused for good. */
+static void a_seed_with_too_large_values_passes(void **state) {
+    (void)state;
+    sky_sim_result r = fly("constellation: {planes: 6, slots: 3}\n"
+                           "placement: {strategy: predictive}\nchunk: 512\n"
+                           "satellite: {memory: 1KiB}\nworkload: {value: 9118}\n",
+                           42006792);
+    assert_int_equal(r.sets, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_skies_lose_nothing),
@@ -325,6 +336,7 @@ int main(void) {
         cmocka_unit_test(a_seed_with_heads_left_behind_passes),
         cmocka_unit_test(seeds_with_crashes_pass),
         cmocka_unit_test(a_seed_with_little_room_passes),
+        cmocka_unit_test(a_seed_with_too_large_values_passes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -180,6 +180,8 @@ void sky_session_stats(const sky_session *s, sky_session_stat *out);
 const sky_index *sky_session_index(const sky_session *s);
 /* Payload bytes this sky can hold. */
 uint64_t sky_session_bytes_max(const sky_session *s);
+/* Is there room for a block of so many bytes in a sky that holds nothing else? */
+bool sky_session_holdable(const sky_session *s, uint32_t payload_bytes);
 
 /* Wrong answers of a satellite, and in *silent requests it let go unanswered. A link that damages
  * messages looks the same: it is for people to judge. */

@@ -90,6 +90,13 @@ uint64_t sky_session_bytes_max(const sky_session *s) {
     return sky__blocks_bytes_max(&s->blocks);
 }
 
+bool sky_session_holdable(const sky_session *s, uint32_t payload_bytes) {
+    uint32_t data_chunks = sky__data_chunks(&s->core, payload_bytes);
+    const sky_block_info info = {.payload_bytes = payload_bytes,
+                                 .chunk_count = sky_stripes_chunks(&s->core.stripes, data_chunks)};
+    return sky__blocks_holdable(&s->blocks, &info);
+}
+
 uint32_t sky_session_silent(const sky_session *s, sky_satellite *one) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < s->core.config.frame->satellite_count; i++) {
