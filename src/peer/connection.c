@@ -159,7 +159,7 @@ static sky_time patience_until(sky__peer_connection *c, sky_time greet_by, bool 
 
 static bool has_nothing_to_do(const sky__peer_connection *c) {
     return c->ready && c->run_count == 0 && !c->coming && !c->stalled && !c->asked && !c->text &&
-           !sky_peer_link_is_midway(c->link);
+           !sky_peer_link_is_midway(c->link) && sky_now() >= c->announced_until;
 }
 
 /* False: the client has gone, which nothing else would tell of while nothing is read or sent. */

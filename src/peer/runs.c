@@ -96,6 +96,10 @@ static void fill_run(const sky__peer_connection *c, const sky_peer_frame *f, sky
 
 static void queue_answer(sky__peer_connection *c, sky__peer_run *run) {
     run->next = NULL;
+    if (run->placed) { /* the cache has it, or never will: others need the room */
+        give_places(c->server, run);
+        run->placed = false;
+    }
     *(c->first ? &c->last->next : &c->first) = run;
     c->last = run;
 }
@@ -346,6 +350,8 @@ sky_status sky__peer_take_run(sky__peer_connection *c) {
     atomic_fetch_add(&c->server->run_count, 1);
     c->owner = OWNER_OF_A_PEER | c->number;
     fill_run(c, f, run);
+    if (f->op == SKY_OP_ANNOUNCE)
+        c->announced_until = sky_now() + SKY_SECONDS(600); /* the longest, as cache.h says */
     if (f->op != SKY_OP_PUT)
         return begin_run(c, run);
     sky_status status = begin_put(c, run);

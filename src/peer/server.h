@@ -71,7 +71,8 @@ typedef struct sky__peer_connection {
     const char *why; /* what it did wrong */
     int event, watch;
     bool watched, watched_reads, watched_writes;
-    bool ready; /* its first frame came */
+    bool ready;               /* its first frame came */
+    sky_time announced_until; /* it may be computing what it announced */
     uint64_t owner;
     sky_peer_frame *frame;
     sky__peer_run *runs;   /* in the cache */

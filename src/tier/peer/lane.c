@@ -19,6 +19,7 @@ static sky_status take_told(sky__peer_lane *l) {
     const sky_peer_frame *f = &l->frame;
     sky_status status = SKY_OK;
     sky_mutex_lock(&p->mutex);
+    l->asks = false;
     sky__peer_asked *q = l->host->asked;
     if (!is_first(l) || !q || !q->sent || q->answered || q->text || q->id != f->id ||
         q->what != f->question) {
@@ -134,7 +135,7 @@ static sky_status be_welcomed(sky__peer_lane *l, sky_time until) {
     const sky_peer_sink sink = sink_of(l);
     l->frame.kind = SKY_PEER_READY;
     l->frame.id = l->frame.count = 0;
-    l->welcomed = false;
+    l->welcomed = l->asks = false;
     (void)sky_peer_link_send(l->link, &l->frame); /* there is room for the first */
     sky_status status = sky_peer_link_flush(l->link);
     while (status == SKY_OK && !l->welcomed) {
@@ -226,7 +227,7 @@ static void try_to_connect(sky__peer_lane *l) {
 static bool has_question(sky__peer_lane *l) {
     sky_mutex_lock(&l->peer->mutex);
     const sky__peer_asked *q = is_first(l) ? l->host->asked : NULL;
-    bool has = q && !q->sent && !q->answered;
+    bool has = q && !q->sent && !q->answered && !l->asks;
     sky_mutex_unlock(&l->peer->mutex);
     return has;
 }
@@ -245,6 +246,7 @@ static bool write_question(sky__peer_lane *l) {
         l->frame.count = 0;
         l->frame.question = q->what;
         q->sent = sent = sky_peer_link_send(l->link, &l->frame);
+        l->asks |= sent;
     }
     sky_mutex_unlock(&p->mutex);
     return sent;

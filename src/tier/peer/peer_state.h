@@ -166,6 +166,7 @@ struct sky__peer_lane {
 
     sky_peer_link *link; /* the rest is the thread's alone. NULL: not connected */
     bool welcomed;
+    bool asks; /* a question went out that was not answered, whether or not somebody still waits */
     sky_time heard_at;    /* when a byte came */
     sky_time got_at;      /* when a get was answered, or a byte of one came */
     uint32_t frame_count; /* so far */

@@ -169,6 +169,14 @@ static bool ends_early(sky_op op) {
     return op == SKY_OP_GET || op == SKY_OP_PUT || op == SKY_OP_AWAIT || op == SKY_OP_EXPECT;
 }
 
+/* Hosts that still wait for what another one has are told that nobody does. With the mutex held. */
+static void stop_waiting(sky__peer *p) {
+    for (uint32_t n = 0; n < p->host_count * p->lane_count; n++) {
+        atomic_store(&p->lanes[n].cancels, true);
+        sky_event_raise(p->lanes[n].event);
+    }
+}
+
 void sky__peer_set_note(sky__peer *p, const sky__peer_job *j, uint32_t i, const sky_answer *a) {
     sky__peer_request *r = j->request;
     progress *w = &r->items[i];
@@ -185,7 +193,10 @@ void sky__peer_set_note(sky__peer *p, const sky__peer_job *j, uint32_t i, const 
     if (j->op == r->op && ends_early(r->op) && !w->over && is_final(r->op, a->status)) {
         w->answer = *a;
         w->weight = 1;
+        bool waits = r->op == SKY_OP_AWAIT || r->op == SKY_OP_EXPECT;
         finish_item(r, i);
+        if (waits)
+            stop_waiting(p);
     }
     sky_mutex_unlock(&p->mutex);
 }

@@ -16,7 +16,8 @@
 
 _Static_assert(SKY_PEER_SPANS_MAX <= SKY_TCP_SPANS_MAX, "what a connection may hand over at once");
 
-/* A child of fork() would keep the connection open when this process is gone. */
+/* A child of fork() would keep the connection open, or the port taken, when this process is gone.
+ */
 static sky_peer_socket new_connection(int fd) {
     sky_fork_drop(fd);
     return (sky_peer_socket){.transport = &sky_peer_tcp, .fd = fd};
@@ -28,7 +29,7 @@ static sky_status listen_tcp(const char *provider, const sky_address *at, sky_pe
     (void)provider;
     sky_status status = sky_tcp_listen(at, &fd, bound, error);
     if (status == SKY_OK)
-        *out = (sky_peer_socket){.transport = &sky_peer_tcp, .fd = fd};
+        *out = new_connection(fd);
     return status;
 }
 
