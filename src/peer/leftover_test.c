@@ -85,22 +85,30 @@ static void a_child_keeps_no_port(void **state) {
     sky_peer_fixture host;
     char address[64];
     sky_error error = {0};
+    int runs[2]; /* the child says that it does */
+    char byte = 0;
     (void)state;
+    assert_int_equal(pipe(runs), 0);
     sky_peer_fixture_start(&host, &url, 1, false);
     snprintf(address, sizeof address, "%s", sky_peer_address(host.server));
     pid_t child = fork();
     if (child == 0) {
-        pause();
-        _exit(0);
+        if (write(runs[1], &byte, 1) == 1)
+            pause();
+        _exit(1);
     }
     assert_true(child > 0);
+    assert_int_equal(read(runs[0], &byte, 1), 1);
     sky_peer_stop(host.server);
     const sky_peer_options options = {
         .struct_bytes = sizeof options, .address = address, .plain = true};
-    if (sky_peer_serve(host.cache, &options, &host.server, &error) != SKY_OK)
-        fail_msg("%s", error.text);
+    sky_status status = sky_peer_serve(host.cache, &options, &host.server, &error);
     kill(child, SIGKILL);
     assert_int_equal(waitpid(child, NULL, 0), child);
+    close(runs[0]);
+    close(runs[1]);
+    if (status != SKY_OK)
+        fail_msg("%s", error.text);
     sky_peer_fixture_stop(&host);
 }
 
