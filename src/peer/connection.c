@@ -137,19 +137,26 @@ static sky_status receive_records(sky__peer_connection *c) {
     return status == SKY_E_BUSY ? SKY_MISS : status;
 }
 
-/* Until when it may go on without a byte; sets c->why when that is over. A client that waits for
- * room sends nothing, but is to read its answers all the same (unsent: it does not now). */
-static sky_time patience_until(sky__peer_connection *c, sky_time greet_by, bool unsent,
-                               uint64_t *moved_before) {
-    sky_time now = sky_now();
-    uint64_t moved = sky_peer_link_moved(c->link);
-    if (moved != *moved_before || (c->waits_for_room && !unsent))
-        c->moved_at = now;
-    *moved_before = moved;
+/* Until when one direction may go on without a byte: midway, its bytes are due. */
+static sky_time stuck_at(const sky__peer_connection *c, sky__peer_way *way, uint64_t bytes,
+                         bool midway, sky_time now) {
+    if (bytes != way->bytes)
+        way->moved_at = now;
+    if (bytes != way->bytes || !midway)
+        way->free_at = now;
+    way->bytes = bytes;
+    return midway ? way->free_at + c->server->stuck_ns : SKY_TIME_NEVER;
+}
+
+/* Until when it may go on as it does; sets c->why when that is over. A client that waits for room
+ * sends nothing, but is to read its answers all the same. */
+static sky_time patience_until(sky__peer_connection *c, sky_time greet_by) {
+    sky_time now = sky_now(), whole_by = sky__peer_coming_by(c);
+    sky_peer_progress in = sky_peer_link_received(c->link), out = sky_peer_link_sent(c->link);
+    bool in_is_due = (c->coming || in.midway) && !c->waits_for_room;
     sky_time until = c->ready ? SKY_TIME_NEVER : greet_by;
-    if (c->coming || sky_peer_link_is_midway(c->link))
-        until = sky__sooner(until, c->moved_at + c->server->stuck_ns);
-    sky_time whole_by = sky__peer_coming_by(c);
+    until = sky__sooner(until, stuck_at(c, &c->in, in.bytes, in_is_due, now));
+    until = sky__sooner(until, stuck_at(c, &c->out, out.bytes, out.midway, now));
     if (now >= until)
         c->why = c->ready ? "it stopped in the middle" : "it has not shown that it has the key";
     else if (now >= whole_by)
@@ -159,7 +166,8 @@ static sky_time patience_until(sky__peer_connection *c, sky_time greet_by, bool 
 
 static bool has_nothing_to_do(const sky__peer_connection *c) {
     return c->ready && c->run_count == 0 && !c->coming && !c->stalled && !c->asked && !c->text &&
-           !sky_peer_link_is_midway(c->link) && sky_now() >= c->announced_until;
+           !sky_peer_link_received(c->link).midway && !sky_peer_link_sent(c->link).midway &&
+           sky_now() >= c->announced_until;
 }
 
 /* False: the client has gone, which nothing else would tell of while nothing is read or sent. */
@@ -179,7 +187,8 @@ static bool wait_for_client(sky__peer_connection *c, bool writes, sky_time until
     until = sky__sooner(until, sky__peer_next_deadline(c));
     if (c->waits_for_room || c->waits_to_list)
         until = sky__sooner(until, sky_now() + RETRY_NS);
-    atomic_store(&c->idle_since, has_nothing_to_do(c) ? c->moved_at : SKY_TIME_NEVER);
+    atomic_store(&c->idle_since, has_nothing_to_do(c) ? sky__later(c->in.moved_at, c->out.moved_at)
+                                                      : SKY_TIME_NEVER);
     sky_local_poll(fds, none, ready, 3, until);
     atomic_store(&c->idle_since, SKY_TIME_NEVER);
     return true;
@@ -201,14 +210,13 @@ sky_status sky__peer_step(sky__peer_connection *c, bool *unsent) {
 }
 
 static void serve_client(sky__peer_connection *c, sky_time greet_by) {
-    uint64_t moved = 0;
     bool unsent;
-    c->moved_at = sky_now();
+    c->in.moved_at = c->in.free_at = c->out.free_at = sky_now();
     while (!is_raised(c->stop)) {
         sky_status status = sky__peer_step(c, &unsent);
         if (status != SKY_OK && status != SKY_MISS)
             return;
-        sky_time until = patience_until(c, greet_by, unsent, &moved);
+        sky_time until = patience_until(c, greet_by);
         if (c->why)
             return;
         if (status == SKY_MISS && !wait_for_client(c, unsent, until))

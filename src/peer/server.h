@@ -55,6 +55,12 @@ typedef struct sky__peer_run {
     char *names;
 } sky__peer_run;
 
+/* One direction of a connection, as it was seen last. */
+typedef struct {
+    uint64_t bytes;
+    sky_time moved_at, free_at; /* when a byte moved; or nothing was in the middle */
+} sky__peer_way;
+
 typedef struct sky__peer_connection {
     sky_peer_server *server;
     bool taken, over, greeted;   /* taken: the place; under the server's mutex, … */
@@ -95,7 +101,7 @@ typedef struct sky__peer_connection {
     bool lists, waits_to_list; /* it has, or waits for, one of the listings of its server */
     uint8_t *text;             /* a listing that is to be sent; NULL: none */
     uint64_t text_bytes, text_at;
-    sky_time moved_at; /* when a byte went or came */
+    sky__peer_way in, out;
 } sky__peer_connection;
 
 struct sky_peer_server {

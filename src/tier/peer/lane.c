@@ -281,10 +281,10 @@ static void serve_lane(sky__peer_lane *l) {
     const bool writes[] = {false, false};
     bool ready[2];
     sky_status sent = send_all(l);
-    uint64_t moved = sky_peer_link_moved(l->link);
+    uint64_t heard = sky_peer_link_received(l->link).bytes;
     sky_status got = sent == SKY_OK || sent == SKY_E_BUSY ? sky_peer_link_receive(l->link, &sink)
                                                           : sent;
-    if (sky_peer_link_moved(l->link) > moved)
+    if (sky_peer_link_received(l->link).bytes > heard)
         l->heard_at = sky_now();
     if (got == SKY_OK)
         return; /* there may be more */

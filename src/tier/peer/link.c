@@ -32,7 +32,7 @@ struct sky_peer_link {
     sky_aead *aead;          /* NULL: plain */
     uint8_t *keys;           /* ours, then the other end's */
     uint64_t sent, received; /* records */
-    uint64_t moved;          /* bytes */
+    uint64_t sent_bytes, received_bytes;
 
     uint8_t *out; /* records; then the lent content of the last */
     size_t out_at, out_bytes;
@@ -139,12 +139,12 @@ const sky_peer_socket *sky_peer_link_socket(const sky_peer_link *l) {
     return &l->socket;
 }
 
-uint64_t sky_peer_link_moved(const sky_peer_link *l) {
-    return l->moved;
+sky_peer_progress sky_peer_link_received(const sky_peer_link *l) {
+    return (sky_peer_progress){l->received_bytes, l->record.begun || l->in_bytes > l->in_at};
 }
 
-bool sky_peer_link_is_midway(const sky_peer_link *l) {
-    return l->record.begun || l->in_bytes > l->in_at || l->out_bytes > 0;
+sky_peer_progress sky_peer_link_sent(const sky_peer_link *l) {
+    return (sky_peer_progress){l->sent_bytes, l->out_bytes > 0};
 }
 
 /* ---- sending ---- */
@@ -213,7 +213,7 @@ static size_t send_through(sky_peer_link *l, const sky_span *spans, uint32_t spa
     memcpy(all + 1, spans, span_count * sizeof *spans);
     if (l->socket.transport->send(&l->socket, all, span_count + 1, &sent) != SKY_OK)
         return 0;
-    l->moved += sent;
+    l->sent_bytes += sent;
     size_t of_first = sent < all->bytes ? sent : all->bytes;
     l->out_at += of_first;
     return sent - of_first;
@@ -259,7 +259,7 @@ sky_status sky_peer_link_flush(sky_peer_link *l) {
         sky_status status = l->socket.transport->send(&l->socket, spans, l->lent ? 2 : 1, &sent);
         if (status != SKY_OK)
             return status;
-        l->moved += sent;
+        l->sent_bytes += sent;
         size_t of_first = sent < first ? sent : first;
         l->out_at += of_first;
         l->lent_bytes -= sent - of_first;
@@ -287,7 +287,7 @@ static void take_in(sky_peer_link *l, void *to, size_t bytes) {
 static sky_status receive_spans(sky_peer_link *l, const sky_span *spans, uint32_t count,
                                 size_t *got) {
     sky_status status = l->socket.transport->receive(&l->socket, spans, count, got);
-    l->moved += status == SKY_OK ? *got : 0;
+    l->received_bytes += status == SKY_OK ? *got : 0;
     return status;
 }
 

@@ -70,9 +70,13 @@ sky_status sky_peer_link_flush(sky_peer_link *l);
  *         came is no record that it may send), what the sink says */
 sky_status sky_peer_link_receive(sky_peer_link *l, const sky_peer_sink *sink);
 
-/* How many bytes it has sent and received. */
-uint64_t sky_peer_link_moved(const sky_peer_link *l);
-/* A record has come in part, or is sent in part. */
-bool sky_peer_link_is_midway(const sky_peer_link *l);
+/* How far one direction of it is. */
+typedef struct {
+    uint64_t bytes; /* so far */
+    bool midway;    /* a record has come, or gone, in part */
+} sky_peer_progress;
+
+sky_peer_progress sky_peer_link_received(const sky_peer_link *l);
+sky_peer_progress sky_peer_link_sent(const sky_peer_link *l);
 
 #endif
