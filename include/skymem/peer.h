@@ -58,7 +58,8 @@ SKY_API sky_status sky_peer_serve(sky_cache *cache, const sky_peer_options *opti
 SKY_API const char *sky_peer_address(const sky_peer_server *server);
 /* Zeros of NULL. */
 SKY_API void sky_peer_stats(sky_peer_server *server, sky_peer_stat *out);
-/* End all connections. What they had under way in the cache is cancelled. NULL is fine. */
+/* End all connections. What they had under way in the cache is cancelled; while one of them
+ * verifies it, so is every sky_verify of it. NULL is fine. */
 SKY_API void sky_peer_stop(sky_peer_server *server);
 
 #ifdef __cplusplus

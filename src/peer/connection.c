@@ -7,8 +7,6 @@
 #include "io/secret.h"
 #include "peer/server.h"
 
-#define RETRY_NS SKY_MS(5) /* where the cache, or staging, had no room */
-
 /* ---- greeting ---- */
 
 /* Errors: SKY_E_CANCELLED (it is to end); others: it is none of ours */
@@ -59,17 +57,6 @@ static sky_status take_ready(sky__peer_connection *c) {
     return sky_peer_link_send(c->link, f) ? SKY_OK : SKY_E_IO;
 }
 
-static sky_status take_ask(sky__peer_connection *c) {
-    if (c->asked || c->text) {
-        c->why = "it asks before it was answered";
-        return SKY_E_CORRUPT;
-    }
-    c->asked = true;
-    c->question = c->frame->question;
-    c->question_id = c->frame->id;
-    return SKY_OK;
-}
-
 static sky_status take_frame(void *self, const uint8_t *data, size_t bytes) {
     sky__peer_connection *c = self;
     if (sky_peer_decode(data, bytes, c->frame) != SKY_OK) {
@@ -85,7 +72,7 @@ static sky_status take_frame(void *self, const uint8_t *data, size_t bytes) {
         sky__peer_take_cancel(c);
         return SKY_OK;
     case SKY_PEER_ASK:
-        return take_ask(c);
+        return sky__peer_take_ask(c);
     default:
         c->why = "it sends what a host sends";
         return SKY_E_CORRUPT;
@@ -186,7 +173,7 @@ static bool wait_for_client(sky__peer_connection *c, bool writes, sky_time until
     c->watched_writes = writes;
     until = sky__sooner(until, sky__peer_next_deadline(c));
     if (c->waits_for_room || c->waits_to_list)
-        until = sky__sooner(until, sky_now() + RETRY_NS);
+        until = sky__sooner(until, sky_now() + SKY__PEER_AGAIN_NS);
     atomic_store(&c->idle_since, has_nothing_to_do(c) ? sky__later(c->in.moved_at, c->out.moved_at)
                                                       : SKY_TIME_NEVER);
     sky_local_poll(fds, none, ready, 3, until);
@@ -241,6 +228,7 @@ void *sky__peer_connection_body(void *argument) {
     if (status == SKY_OK)
         serve_client(c, greet_by);
     sky__peer_runs_end(c);
+    sky__peer_questions_end(c);
     bool denied = !c->ready && !is_raised(c->server->stop);
     if (is_raised(c->stop))
         status = SKY_E_CANCELLED;

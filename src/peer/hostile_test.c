@@ -487,7 +487,7 @@ static void an_empty_payload_may_be_first(void **state) {
 /* Others that come slowly have all the room; small payloads need none of it. */
 static void small_puts_do_not_wait(void **state) {
     char url[256];
-    static char data[SKY__PEER_SMALL_PUT];
+    static char data[SKY_PEER_SMALL_PUT];
     const char *urls[] = {url};
     sky_span span = {data, sizeof data};
     sky_item item = {.key = sky_fixture_key(4), .spans = &span, .span_count = 1};

@@ -4,7 +4,6 @@
 
 #include <skymem/metrics.h>
 
-#include "cache/listing.h"
 #include "peer/server.h"
 #include "tier/spans.h"
 
@@ -29,7 +28,7 @@ static void give_reserves(const sky_peer_server *s, sky__peer_run *run) {
 /* Bytes of the room for large puts. A connection has one put that comes, so that small ones are
  * bounded by themselves; they do not wait for large ones that come slowly. */
 static uint64_t share_of(const sky__peer_run *run) {
-    return run->put_bytes > SKY__PEER_SMALL_PUT ? run->put_bytes : 0;
+    return run->put_bytes > SKY_PEER_SMALL_PUT ? run->put_bytes : 0;
 }
 
 /* The room that payloads of a put came to. */
@@ -442,67 +441,13 @@ static bool send_piece(sky__peer_connection *c, const sky__peer_run *run) {
     return sent;
 }
 
-static bool take_listing(sky__peer_connection *c) {
-    _Atomic uint32_t *count = &c->server->listing_count;
-    c->lists = atomic_fetch_add(count, 1) < SKY__PEER_LISTINGS_MAX;
-    atomic_fetch_sub(count, !c->lists);
-    c->waits_to_list = !c->lists;
-    return c->lists;
-}
-
-static void give_listing(sky__peer_connection *c) {
-    free(c->text);
-    c->text = NULL;
-    atomic_fetch_sub(&c->server->listing_count, c->lists);
-    c->lists = false;
-}
-
-/* False: there is no room, or others list. */
-static bool tell_runs(sky__peer_connection *c) {
-    sky_peer_frame *f = c->frame;
-    sky_cache *cache = c->server->cache;
-    size_t text_bytes = 0;
-    sky_status status = SKY_OK;
-    uint64_t numbers[SKY_PEER_NUMBERS] = {0};
-    if (!sky_peer_link_begin(c->link, SKY_PEER_FRAME_BYTES_MAX))
-        return false;
-    if (c->question != SKY_PEER_STAT && c->server->has_peers) {
-        status = SKY_E_UNSUPPORTED; /* it would ask them, and they us */
-    } else if (c->question == SKY_PEER_LIST) {
-        if (!take_listing(c))
-            return false;
-        status = sky__listing(cache, 0, &c->text, &text_bytes);
-    } else if (c->question == SKY_PEER_VERIFY) {
-        sky_verify_report r = {0};
-        status = sky_verify(cache, &r);
-        memcpy(numbers, (const uint64_t[]){r.entries, r.bytes, r.corrupt, r.orphans},
-               sizeof numbers);
-    } else {
-        for (size_t i = 0; i < sky_tier_count(cache); i++)
-            if (c->server->tiers >> i & 1) /* other hosts would ask us, and we them */
-                numbers[0] += sky_cache_metric(cache, i, SKY_METRIC_TIER_ENTRIES);
-        numbers[1] = sky_cache_metric(cache, 0, SKY_METRIC_TIER_BYTES_USED);
-        numbers[2] = sky_cache_metric(cache, 0, SKY_METRIC_TIER_BYTES_MAX);
-    }
-    f->kind = SKY_PEER_TOLD;
-    f->id = c->question_id;
-    f->count = 0;
-    f->question = c->question;
-    f->told = status;
-    memcpy(f->numbers, numbers, sizeof numbers);
-    f->text_bytes = c->text_bytes = text_bytes;
-    c->text_at = 0;
-    c->asked = false;
-    return sky_peer_link_send(c->link, f);
-}
-
 /* One step; false: there is no room, or nothing to send. */
 static bool answer_step(sky__peer_connection *c) {
     if (c->text)
         return c->text_at < c->text_bytes && lend_piece(c, c->text, c->text_bytes, &c->text_at);
     if (c->announced)
         return send_piece(c, c->first);
-    if (c->asked && tell_runs(c))
+    if (c->asked && sky__peer_tell(c))
         return true;
     if (!c->first || !announce_run(c, c->first))
         return false;
@@ -522,7 +467,7 @@ bool sky__peer_answer(sky__peer_connection *c) {
 void sky__peer_note_flushed(sky__peer_connection *c) {
     sky__peer_run *run = c->first;
     if (c->lists && c->text_at == c->text_bytes)
-        give_listing(c);
+        sky__peer_give_listing(c);
     if (!c->announced || c->sending_n < run->count)
         return;
     c->announced = false;
@@ -552,6 +497,5 @@ void sky__peer_runs_end(sky__peer_connection *c) {
         free_run(c, c->stalled);
     free_list(c, c->runs);
     free_list(c, c->first);
-    give_listing(c);
     leave_queue(c);
 }

@@ -3,6 +3,7 @@
  *   server.c       listens, accepts; a thread for each connection
  *   connection.c   one connection: greeting, its loop
  *   runs.c         its runs: from frames to the cache, and answers back
+ *   questions.c    what it asks of the host itself
  *   shared.c       what all have: counts, lines for the log, memory for small puts
  *
  * A connection shares nothing with others but counts and the cache, so that none waits for another.
@@ -28,8 +29,8 @@
 #define SKY__PEER_IDLE_NS       SKY_SECONDS(60) /* then its place may be given to another */
 #define SKY__PEER_STUCK_NS      SKY_SECONDS(30) /* without a byte in the middle of something */
 #define SKY__PEER_STAGED_MAX    ((uint64_t)256 << 20) /* large puts that have not come whole */
-#define SKY__PEER_SMALL_PUT     ((uint64_t)512 << 10) /* needs none of that room */
 #define SKY__PEER_PUT_BYTES_S   ((uint64_t)8 << 20)   /* at least, while others wait for its room */
+#define SKY__PEER_AGAIN_NS      SKY_MS(5)             /* where the cache, or staging, had no room */
 #define SKY__PEER_RESERVE_MIN   ((uint64_t)64 << 10)  /* smaller payloads are copied */
 
 #define SKY__PEER_LISTINGS_MAX 4u /* at a time: each is a text of all entries */
@@ -101,6 +102,10 @@ typedef struct sky__peer_connection {
     bool lists, waits_to_list; /* it has, or waits for, one of the listings of its server */
     uint8_t *text;             /* a listing that is to be sent; NULL: none */
     uint64_t text_bytes, text_at;
+    sky_thread verifier; /* runs: a question whether all is whole is not answered yet */
+    _Atomic bool verified;
+    sky_status verify_status;
+    sky_verify_report report;
     sky__peer_way in, out;
 } sky__peer_connection;
 
@@ -157,6 +162,16 @@ void sky__peer_note_end(sky__peer_connection *c, bool denied, const char *why);
 /* Memory for the payloads of a put, of *room bytes at least; NULL: there is none. */
 uint8_t *sky__peer_staging_take(sky_peer_server *s, uint64_t bytes, uint64_t *room);
 void sky__peer_staging_give(sky_peer_server *s, uint8_t *staging, uint64_t room); /* NULL is fine */
+
+/* ---- questions.c ---- */
+
+/* The frame in c->frame is a question. Errors: SKY_E_CORRUPT */
+sky_status sky__peer_take_ask(sky__peer_connection *c);
+/* Answer it. False: not yet. */
+bool sky__peer_tell(sky__peer_connection *c);
+/* The listing is sent. Fine without one. */
+void sky__peer_give_listing(sky__peer_connection *c);
+void sky__peer_questions_end(sky__peer_connection *c);
 
 /* ---- runs.c ---- */
 

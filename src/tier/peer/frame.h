@@ -16,8 +16,9 @@
 #include "tier/remote.h"
 
 #define SKY_PEER_ITEMS_MAX         1024u
-#define SKY_PEER_PAYLOAD_ITEMS_MAX 64u                  /* of a get or a put */
-#define SKY_PEER_PUT_BYTES_MAX     ((uint64_t)32 << 20) /* before the last payload of a put */
+#define SKY_PEER_PAYLOAD_ITEMS_MAX 64u                   /* of a get or a put */
+#define SKY_PEER_PUT_BYTES_MAX     ((uint64_t)32 << 20)  /* before the last payload of a put */
+#define SKY_PEER_SMALL_PUT         ((uint64_t)512 << 10) /* more may wait for room at the host */
 #define SKY_PEER_FRAME_BYTES_MAX   (192u << 10)
 #define SKY_PEER_NUMBERS           4
 #define SKY_PEER_TEXT_BYTES_MAX    ((uint64_t)1 << 30)

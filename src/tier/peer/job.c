@@ -10,7 +10,7 @@
 
 /* While a host answers lookups and sends nothing of gets, times that for one that says nothing: it
  * may read a payload from a slow disk. Any get's answer begins it again, as answers come one after
- * the other over a link that may be slow. */
+ * the other over a link that may be slow. It is the same for lookups behind a put that may wait. */
 #define ONE_PATIENCE 4
 
 static void answer_item(sky__peer *p, const sky__peer_job *j, uint32_t i, sky_answer *a) {
@@ -246,14 +246,30 @@ bool sky__peer_has_to_write(sky__peer_lane *l) {
     return l->writing.flight || first_job(l);
 }
 
+/* A large put is not answered: the host receives nothing behind it before it has room for it. */
+static bool may_wait_for_room(const sky__peer_lane *l) {
+    for (uint32_t i = 0; i < SKY__PEER_FLIGHTS_MAX; i++) {
+        const sky__peer_flight *f = &l->flights[i];
+        uint64_t bytes = 0;
+        if (!f->job || f->job->op != SKY_OP_PUT)
+            continue;
+        for (uint32_t n = 0; n < f->count; n++)
+            bytes += f->bytes[n];
+        if (bytes > SKY_PEER_SMALL_PUT)
+            return true;
+    }
+    return false;
+}
+
 sky_time sky__peer_silent_at(const sky__peer_lane *l) {
     sky_time first = SKY_TIME_NEVER, patience = l->peer->patience.silent_ns;
+    bool waits = may_wait_for_room(l);
     for (uint32_t i = 0; i < SKY__PEER_FLIGHTS_MAX; i++) {
         const sky__peer_flight *f = &l->flights[i];
         if (!f->job || (f->job->op != SKY_OP_HAS && f->job->op != SKY_OP_GET))
             continue;
         sky_time until = sky__later(f->made_at, l->got_at) + ONE_PATIENCE * patience;
-        if (f->job->op == SKY_OP_HAS)
+        if (f->job->op == SKY_OP_HAS && !waits)
             until = sky__sooner(until, sky__later(f->made_at, l->heard_at) + patience);
         first = sky__sooner(first, until);
     }

@@ -1,5 +1,5 @@
-/* Proves: operations are spread over the lanes by what they carry, whatever their keys are, and
- * those on one key stay on one lane. */
+/* Proves: operations are spread over the lanes by what they carry, whatever their keys are, those
+ * on one key stay on one lane, and how long a host may be silent depends on what it is asked. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -114,6 +114,27 @@ static void claims_are_bounded(void **state) {
     free(p);
 }
 
+/* Behind a put that may wait for the host's room, its silence says less. */
+static void silence_behind_a_large_put_says_less(void **state) {
+    (void)state;
+    sky__peer *p = peer_of_lanes(1);
+    sky__peer_lane *l = calloc(1, sizeof *l);
+    sky__peer_job has = {.op = SKY_OP_HAS}, put = {.op = SKY_OP_PUT};
+    assert_non_null(l);
+    l->peer = p;
+    p->patience.silent_ns = 10;
+    l->heard_at = 5;
+    assert_true(sky__peer_silent_at(l) == SKY_TIME_NEVER);
+    l->flights[0] = (sky__peer_flight){.job = &has, .count = 1, .made_at = 100};
+    l->flights[1] = (sky__peer_flight){.job = &put, .count = 2, .made_at = 90};
+    l->flights[1].bytes[0] = SKY_PEER_SMALL_PUT;
+    assert_true(sky__peer_silent_at(l) == 110);
+    l->flights[1].bytes[1] = 1;
+    assert_true(sky__peer_silent_at(l) == 140);
+    free(l);
+    free(p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(payloads_are_spread_evenly),
@@ -121,6 +142,7 @@ int main(void) {
         cmocka_unit_test(operations_on_a_key_stay_in_order),
         cmocka_unit_test(what_is_over_weighs_nothing),
         cmocka_unit_test(claims_are_bounded),
+        cmocka_unit_test(silence_behind_a_large_put_says_less),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
