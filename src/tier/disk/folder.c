@@ -218,19 +218,20 @@ static sky_status open_in_segment(const sky_disk_folder *f, const sky_key *key, 
     return status;
 }
 
-/* What is found nowhere may be in a segment that another process wrote to. */
+/* What is found nowhere may be in a segment that another process wrote to. A file that stands while
+ * segments cannot be read is no older than what was acknowledged there. */
 static sky_status open_entry(const sky_disk_folder *f, const sky_key *key, unsigned mode,
                              sky_disk_opened *out) {
     char path[SKY_DISK_PATH_BYTES];
     bool at_once = mode & SKY_FILE_KNOWN;
-    sky_status status = open_in_segment(f, key, at_once, out);
-    if (status != SKY_MISS)
-        return status;
+    sky_status in_segment = open_in_segment(f, key, at_once, out);
+    if (in_segment != SKY_MISS && in_segment != SKY_E_IO)
+        return in_segment;
     sky_disk_path(key, path);
-    status = open_at(f, path, mode, out);
+    sky_status status = open_at(f, path, mode, out);
     if (status == SKY_MISS && !at_once && sky_disk_segments_refresh(f->segments))
-        status = open_in_segment(f, key, false, out);
-    return status;
+        in_segment = open_in_segment(f, key, false, out);
+    return status == SKY_MISS ? in_segment : status;
 }
 
 sky_status sky_disk_entry_open(const sky_disk_folder *f, const sky_key *key,
@@ -383,6 +384,8 @@ static sky_status remove_file(const sky_disk_folder *f, const sky_key *key, uint
 /* Both: a file that an entry in a segment replaced would stand for the key again without it. */
 sky_status sky_disk_entry_remove(const sky_disk_folder *f, const sky_key *key,
                                  uint64_t *freed_bytes) {
+    if (!sky_disk_segments_known(f->segments))
+        return SKY_E_IO;
     sky_status status = remove_file(f, key, freed_bytes);
     if (status != SKY_OK && status != SKY_MISS)
         return status;
@@ -464,6 +467,8 @@ sky_status sky_disk_temp_create(sky_disk_folder *f, const sky_key *key, uint64_t
                                 bool durable, sky_disk_temp *out, sky_disk_opened *entry) {
     sky_disk_temp temp = {.durable = durable};
     sky_status status = SKY_E_UNSUPPORTED;
+    if (!sky_disk_segments_known(f->segments))
+        return SKY_E_IO;
     if (durable && f->reads_cached)
         status = sky_disk_segments_reserve(f->segments, file_bytes, &temp.place, &entry->fd);
     if (status != SKY_OK && status != SKY_E_IO)
@@ -582,7 +587,7 @@ bool sky_disk_folder_settle(const sky_disk_folder *f, const sky_key *key) {
     sky_disk_path(key, path);
     sky_status status = open_in_segment(f, key, false, &entry);
     status = load_opened(f, status, &entry, key, &in_segment);
-    if (status == SKY_MISS)
+    if (status == SKY_MISS || status == SKY_E_IO)
         return true;
     sky_status of_file = open_at(f, path, SKY_FILE_READ, &entry);
     of_file = load_opened(f, of_file, &entry, key, &in_file);

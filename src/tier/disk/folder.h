@@ -149,7 +149,8 @@ sky_status sky_disk_temp_settle(const sky_disk_folder *f, const sky_disk_temp *t
 void sky_disk_temp_remove(const sky_disk_folder *f, sky_disk_temp *temp);
 
 /* A crash, or a process at this moment, left both a file and an entry in a segment: remove the
- * older, if that can be told. True when the file stays and the other does not. */
+ * older, if that can be told. True when the file stays and the other does not, or cannot be read.
+ */
 bool sky_disk_folder_settle(const sky_disk_folder *f, const sky_key *key);
 
 /* Replace a file in the root; no sync. Best effort. */

@@ -1,5 +1,6 @@
 #include "tier/disk/segments.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,11 +19,14 @@
 #define FULL_NS      SKY_MS(500) /* what others remove is seen so late */
 #define TABLE_BYTES  (SKY_SEGMENT_ROWS * SKY_SEGMENT_ROW_BYTES)
 
+static_assert(SKY_SEGMENTS_MAX <= 64, "unread has a bit for each");
+
 /* Invariant: of the rows of a key in a chain one is LIVE, that with the highest sequence. */
 struct sky_disk_segments {
     sky_mutex mutex;
     int root;
     bool writable;
+    uint64_t unread; /* one bit for each segment that could not be read: any key may stand there */
     uint64_t cleared[CLEARED_BITS / 64]; /* keys of replaced rows that may come back, hashed */
     uint32_t units_max;                  /* of a new segment; 0: there are none here */
     uint64_t slack_units_max;
@@ -150,8 +154,15 @@ static void adopt_row(sky_disk_segments *s, sky_segment *g, uint32_t row, const 
     row_link(s, g, row);
 }
 
-/* Know the rows as they stand on the disk. */
-static sky_status segment_reload(sky_disk_segments *s, sky_segment *g) {
+/* What is no segment, or may not be opened, holds nothing; what fails may hold anything. */
+static void note_read(sky_disk_segments *s, uint32_t number, sky_status status) {
+    const uint64_t bit = UINT64_C(1) << number;
+    bool failed = status == SKY_E_IO || status == SKY_E_NOMEM;
+    s->unread = failed ? s->unread | bit : s->unread & ~bit;
+}
+
+/* Read the rows anew, if that can be. */
+static sky_status reload_rows(sky_disk_segments *s, sky_segment *g) {
     uint8_t *table = calloc(1, TABLE_BYTES);
     size_t got;
     if (!table)
@@ -172,6 +183,14 @@ static sky_status segment_reload(sky_disk_segments *s, sky_segment *g) {
     return status;
 }
 
+/* Know the rows as they stand on the disk. Those of a segment of ours are known in any case. */
+static sky_status segment_reload(sky_disk_segments *s, sky_segment *g) {
+    sky_status status = reload_rows(s, g);
+    if (!g->owned)
+        note_read(s, g->number, status);
+    return status;
+}
+
 /* Open a segment that exists. SKY_E_CORRUPT: what stands there is none, or is not finished. */
 static sky_status open_segment(sky_disk_segments *s, uint32_t number) {
     char name[SKY_SEGMENT_NAME_BYTES];
@@ -185,7 +204,10 @@ static sky_status open_segment(sky_disk_segments *s, uint32_t number) {
         if (status != SKY_OK)
             sky_file_close(fd);
     }
-    return status == SKY_OK ? segment_reload(s, s->all[number]) : status;
+    if (status == SKY_OK)
+        return segment_reload(s, s->all[number]);
+    note_read(s, number, status);
+    return status;
 }
 
 /* Free units that have blocks. */
@@ -209,7 +231,7 @@ static void close_segment(sky_disk_segments *s, uint32_t number) {
 static void close_all(sky_disk_segments *s) {
     for (uint32_t n = 0; n < SKY_SEGMENTS_MAX; n++)
         close_segment(s, n);
-    s->slack_units = 0;
+    s->slack_units = s->unread = 0;
     memset(s->cleared, 0, sizeof s->cleared);
 }
 
@@ -233,11 +255,12 @@ void sky_disk_segments_load(sky_disk_segments *s, int root, bool writable) {
     sky_mutex_unlock(&s->mutex);
 }
 
-/* Those that came since: only the next number is asked for, past what is no segment. */
+/* Those that came since: only the next number is asked for, past what is no segment; and those that
+ * could not be opened. */
 static bool open_new(sky_disk_segments *s) {
     bool any = false;
     sky_status status = SKY_OK;
-    for (uint32_t n = 0; n < SKY_SEGMENTS_MAX && status != SKY_MISS; n++) {
+    for (uint32_t n = 0; n < SKY_SEGMENTS_MAX && (status != SKY_MISS || s->unread >> n); n++) {
         if (s->all[n])
             continue;
         status = open_segment(s, n);
@@ -250,19 +273,32 @@ static bool segments_refresh(sky_disk_segments *s) {
     bool any = false;
     for (uint32_t n = 0; n < SKY_SEGMENTS_MAX; n++) {
         sky_segment *g = s->all[n];
-        if (g && !g->owned && sky_segment_changes(g) != g->changes) {
-            segment_reload(s, g);
-            any = true;
-        }
+        bool unread = s->unread >> n & 1;
+        if (!g || g->owned)
+            continue;
+        if (unread && sky_segment_is_gone(g))
+            close_segment(s, n);
+        else if (unread || sky_segment_changes(g) != g->changes)
+            any |= segment_reload(s, g) == SKY_OK;
     }
     return open_new(s) || any;
 }
 
 bool sky_disk_segments_refresh(sky_disk_segments *s) {
     sky_mutex_lock(&s->mutex);
-    bool any = s->root >= 0 && segments_refresh(s);
+    const uint64_t unread = s->unread;
+    bool any = s->root >= 0 && (segments_refresh(s) || s->unread != unread);
     sky_mutex_unlock(&s->mutex);
     return any;
+}
+
+bool sky_disk_segments_known(sky_disk_segments *s) {
+    sky_mutex_lock(&s->mutex);
+    if (s->unread)
+        segments_refresh(s);
+    bool known = s->unread == 0;
+    sky_mutex_unlock(&s->mutex);
+    return known;
 }
 
 /* ---- looking ---- */
@@ -292,7 +328,7 @@ static sky_status find_place(sky_disk_segments *s, const sky_key *key, bool at_o
             return status;
         drop_row(s, g, row);
     }
-    return SKY_MISS;
+    return s->unread ? SKY_E_IO : SKY_MISS;
 }
 
 sky_status sky_disk_segments_find(sky_disk_segments *s, const sky_key *key, bool at_once,
@@ -341,14 +377,19 @@ bool sky_disk_segments_next(sky_disk_segments *s, bool replaced, uint32_t *curso
 
 /* ---- room ---- */
 
-static bool segment_own(sky_disk_segments *s, sky_segment *g) {
+/* Its rows are read once nobody else writes any: without them nothing is free here.
+ * Errors: SKY_E_BUSY (another process has it), SKY_E_IO, SKY_E_NOMEM */
+static sky_status segment_own(sky_disk_segments *s, sky_segment *g) {
+    sky_status status = g->owned ? SKY_OK : sky_file_lock(g->fd, 0);
+    if (g->owned || status != SKY_OK)
+        return status;
+    status = segment_reload(s, g);
+    g->owned = status == SKY_OK;
     if (g->owned)
-        return true;
-    if (sky_file_lock(g->fd, 0) != SKY_OK)
-        return false;
-    g->owned = true;
-    s->slack_units += g->units_free;
-    return segment_reload(s, g) == SKY_OK;
+        s->slack_units += slack_of(g);
+    else
+        sky_file_unlock(g->fd);
+    return status;
 }
 
 static uint32_t free_row(const sky_segment *g) {
@@ -387,7 +428,7 @@ static sky_status take_anywhere(sky_disk_segments *s, uint32_t count, sky_disk_p
     for (int ours = 1; ours >= 0; ours--) {
         for (uint32_t n = 0; n < SKY_SEGMENTS_MAX; n++) {
             sky_segment *g = s->all[n];
-            if (!g || g->owned != ours || !segment_own(s, g))
+            if (!g || g->owned != ours || segment_own(s, g) != SKY_OK)
                 continue;
             if (sky_segment_is_gone(g)) {
                 close_segment(s, n);
@@ -399,6 +440,27 @@ static sky_status take_anywhere(sky_disk_segments *s, uint32_t count, sky_disk_p
         }
     }
     return SKY_E_FULL;
+}
+
+/* An open file as a segment, with its lock. One that is none, or is not finished, is made anew. */
+static sky_status make_at(sky_disk_segments *s, uint32_t number, const char *name, int fd) {
+    sky_file_info info;
+    sky_segment **out = &s->all[number];
+    sky_status status = sky_file_stat_open(fd, &info);
+    if (status == SKY_OK)
+        status = sky_segment_make(number, fd, info.bytes, out);
+    if (status != SKY_E_CORRUPT)
+        return status;
+    if (info.nameless)
+        return SKY_E_BUSY;
+    status = sky_segment_format(number, s->units_max, s->root, fd);
+    if (status == SKY_OK)
+        status = sky_file_stat_open(fd, &info);
+    if (status == SKY_OK)
+        status = sky_segment_make(number, fd, info.bytes, out);
+    if (status != SKY_OK && !info.nameless)
+        sky_file_remove(s->root, name);
+    return status;
 }
 
 /* Another process may be at it as well: it has the lock then, or had it and the head is there. */
@@ -413,25 +475,11 @@ static sky_status make_segment(sky_disk_segments *s, uint32_t number) {
         return status;
     status = sky_file_lock(fd, 0);
     if (status == SKY_OK)
-        status = sky_file_stat_open(fd, &info);
-    bool made = status == SKY_OK &&
-                sky_segment_make(number, fd, info.bytes, &s->all[number]) == SKY_OK;
-    if (!made && status == SKY_OK) {
-        status = info.nameless ? SKY_E_BUSY : sky_segment_format(number, s->units_max, s->root, fd);
-        if (status == SKY_OK)
-            status = sky_file_stat_open(fd, &info);
-        if (status == SKY_OK)
-            status = sky_segment_make(number, fd, info.bytes, &s->all[number]);
-        if (status != SKY_OK && !info.nameless)
-            sky_file_remove(s->root, name);
-    }
-    if (status != SKY_OK) {
-        sky_file_close(fd);
-        return status;
-    }
-    s->all[number]->owned = true;
-    s->slack_units += s->all[number]->units_free;
-    return segment_reload(s, s->all[number]);
+        status = make_at(s, number, name, fd);
+    if (status == SKY_OK)
+        return segment_own(s, s->all[number]);
+    sky_file_close(fd);
+    return status;
 }
 
 /* Small entries use up rows before units: the blocks of what is then free for nobody go back. */
@@ -504,6 +552,8 @@ sky_status sky_disk_segments_open(sky_disk_segments *s, const sky_disk_place *p,
 static sky_status write_above(sky_disk_segments *s, sky_segment *g, const sky_key *key,
                               sky_disk_place *p, sky_disk_place *old) {
     segments_refresh(s);
+    if (s->unread)
+        return SKY_E_IO;
     uint32_t before = newest_row(s, key);
     sky_segment_known *k = &g->rows[p->row];
     *old = before == NO_ROW ? (sky_disk_place){0} : place_of(s, before);
@@ -635,7 +685,7 @@ sky_status sky_disk_segments_remove(sky_disk_segments *s, const sky_key *key, bo
     sky_mutex_lock(&s->mutex);
     if (s->root >= 0)
         segments_refresh(s); /* another process may have put it */
-    sky_status status = remove_key(s, key, synced, freed_bytes);
+    sky_status status = s->unread ? SKY_E_IO : remove_key(s, key, synced, freed_bytes);
     for (sky_status next = status; next == SKY_OK;)
         next = remove_key(s, key, synced, &more);
     sky_mutex_unlock(&s->mutex);

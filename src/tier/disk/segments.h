@@ -11,6 +11,9 @@
  * A row is compared with the disk each time it is used, so that what another process removed is not
  * found. New rows of others are found by their segment's count of changes.
  *
+ * A segment that cannot be read may hold any key: until it is read, or removed, no key is absent,
+ * none is published and none is removed.
+ *
  * Caveats: a place may be used again while a reader is at it. What it reads then fails its
  * checksums; whether the row still stands (sky_disk_segments_stand) tells that from damage.
  *
@@ -46,11 +49,16 @@ void sky_disk_segments_load(sky_disk_segments *s, int root, bool writable);
 
 /* The place of a key, and its file: a descriptor for the caller to close. `at_once`: only if that
  * needs no disk and no waiting, else SKY_E_BUSY.
- * Errors: SKY_MISS, SKY_E_BUSY, SKY_E_IO */
+ * Errors: SKY_MISS, SKY_E_BUSY, SKY_E_IO (also when it may stand in a segment that cannot be read)
+ */
 sky_status sky_disk_segments_find(sky_disk_segments *s, const sky_key *key, bool at_once,
                                   sky_disk_place *out, int *fd);
-/* Look for what other processes added. False when that is nothing. */
+/* Look for what other processes added, and for what could not be read. False when nothing is known
+ * now that was not before. */
 bool sky_disk_segments_refresh(sky_disk_segments *s);
+/* All segments could be read, now or before. Else nothing is to be changed: what stands in the
+ * others would outlive it. */
+bool sky_disk_segments_known(sky_disk_segments *s);
 /* The key is still what stands at this place. */
 bool sky_disk_segments_stand(sky_disk_segments *s, const sky_key *key, const sky_disk_place *p);
 
