@@ -702,15 +702,20 @@ sky_status sky_disk_segments_sync(sky_disk_segments *s, const sky_key *key) {
     return status;
 }
 
-void sky_disk_segments_settle(sky_disk_segments *s, const sky_key *key, bool keep) {
+bool sky_disk_segments_settle(sky_disk_segments *s, const sky_key *key, bool keep) {
     sky_disk_place p;
+    bool again = false;
     sky_mutex_lock(&s->mutex);
     if (s->writable && find_place(s, key, false, &p) == SKY_OK) {
         sky_segment *g = s->all[p.segment];
-        if (!keep && sky_segment_row_clear(g, p.row) == SKY_OK)
-            drop_row(s, g, p.row);
-        else if (keep && sky_file_sync(g->fd) == SKY_OK)
+        if (keep && sky_file_sync(g->fd) == SKY_OK)
             clear_replaced(s, key);
+        if (!keep && sky_segment_row_clear(g, p.row) == SKY_OK) {
+            drop_row(s, g, p.row);
+            uint32_t top = newest_row(s, key);
+            again = top != NO_ROW && newest_below(s, key, row_of(s, top)->row.sequence) != NO_ROW;
+        }
     }
     sky_mutex_unlock(&s->mutex);
+    return again;
 }

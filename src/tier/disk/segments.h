@@ -91,7 +91,7 @@ sky_status sky_disk_segments_sync(sky_disk_segments *s, const sky_key *key);
  * which an older row stands too, as a crash leaves them. */
 bool sky_disk_segments_next(sky_disk_segments *s, bool replaced, uint32_t *cursor, sky_key *key);
 /* Of a key with several rows keep the newest, which is synced first, or without `keep` drop that
- * one. */
-void sky_disk_segments_settle(sky_disk_segments *s, const sky_key *key, bool keep);
+ * one. True when several are left of which the newest is now to be judged. */
+bool sky_disk_segments_settle(sky_disk_segments *s, const sky_key *key, bool keep);
 
 #endif

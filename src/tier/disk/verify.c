@@ -102,20 +102,28 @@ static void verify_entry(sky_disk *d, const sky_key *key, uint8_t *buffer,
     sky_file_close(entry.fd);
 }
 
+/* The newest row of the key that is whole; each one that is not gives way to the one before it. */
+static void decide_key(const sky_disk *d, const sky_key *key, uint8_t *buffer) {
+    bool again = true;
+    while (again) {
+        sky_disk_opened entry = {.fd = SKY_FILE_NONE};
+        sky_status status = check_entry(d, key, &entry, buffer);
+        sky_file_close(entry.fd);
+        again = (status == SKY_OK || status == SKY_E_CORRUPT) &&
+                sky_disk_segments_settle(d->folder.segments, key, status == SKY_OK);
+    }
+}
+
 void sky_disk_decide(sky_disk *d) {
     sky_key key;
     uint32_t cursor = 0;
     uint8_t *buffer = NULL;
     while (sky_disk_folder_writable(&d->folder) &&
            sky_disk_segments_next(d->folder.segments, true, &cursor, &key)) {
-        sky_disk_opened entry = {.fd = SKY_FILE_NONE};
         buffer = buffer ? buffer : aligned_alloc(SKY_DISK_ALIGN, PIECE_BYTES);
         if (!buffer)
             return;
-        sky_status status = check_entry(d, &key, &entry, buffer);
-        sky_file_close(entry.fd);
-        if (status == SKY_OK || status == SKY_E_CORRUPT)
-            sky_disk_segments_settle(d->folder.segments, &key, status == SKY_OK);
+        decide_key(d, &key, buffer);
     }
     free(buffer);
 }
