@@ -183,11 +183,21 @@ static sky_status reload_rows(sky_disk_segments *s, sky_segment *g) {
     return status;
 }
 
+/* Another process, now or before, may have cleared any row without a sync. */
+static void distrust_cleared(sky_disk_segments *s) {
+    memset(s->cleared, 0xff, sizeof s->cleared);
+    for (uint32_t n = 0; n < SKY_SEGMENTS_MAX; n++)
+        if (s->all[n])
+            s->all[n]->stale = true;
+}
+
 /* Know the rows as they stand on the disk. Those of a segment of ours are known in any case. */
 static sky_status segment_reload(sky_disk_segments *s, sky_segment *g) {
     sky_status status = reload_rows(s, g);
-    if (!g->owned)
+    if (!g->owned) {
         note_read(s, g->number, status);
+        distrust_cleared(s);
+    }
     return status;
 }
 
