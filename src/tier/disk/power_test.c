@@ -1,8 +1,8 @@
 /* The power fails while small durable puts, replacements and removals are under way, several of one
- * key at once too, and in one process or a later one: of what was written since the last sync each
- * sector is on the disk or not, as a draw says. What was acknowledged is there, what it replaced is
- * not, and a put that was not acknowledged leaves its predecessor, itself, or nothing where there
- * was none.
+ * key at once too, by two processes, which end meanwhile and begin again: of what was written since
+ * the last sync each sector is on the disk or not, as a draw says. What was acknowledged is there,
+ * what it replaced is not, and a put that was not acknowledged leaves its predecessor, itself, or
+ * nothing where there was none.
  *
  * fdatasync is this program's own: it notes what a segment holds, and is a moment to fail at. */
 #include <fcntl.h>
@@ -216,9 +216,10 @@ static void what_was_acknowledged_is_there(void **state) {
     sky_prng_init(&random, 11);
     sky_prng_init(&draws, 12);
     folder = place;
-    sky_tier *tier = disk_open(place, QUERY);
+    sky_tier *tiers[] = {disk_open(place, QUERY), disk_open(place, QUERY)};
     for (int i = 0; i < OPS; i++) {
         uint64_t n = sky_prng_below(&random, KEYS);
+        sky_tier **one = &tiers[sky_prng_below(&random, 2)], *tier = *one;
         if (sky_prng_below(&random, 4) > 0) {
             put_some(tier, keys, n, sky_prng_below(&random, 2), &version);
         } else if (keys[n].version != 0 && !keys[n].removed) {
@@ -233,11 +234,12 @@ static void what_was_acknowledged_is_there(void **state) {
         check_failures(keys);
         if (sky_prng_below(&random, 4) == 0) { /* what this process did is not synced by its end */
             disk_close(tier);
-            tier = disk_open(place, QUERY);
+            *one = disk_open(place, QUERY);
         }
     }
     folder = NULL;
-    disk_close(tier);
+    disk_close(tiers[0]);
+    disk_close(tiers[1]);
     disk_folder_drop(place);
 }
 

@@ -7,6 +7,7 @@
 #include <skymem/keys.h>
 
 #include "base/bytes.h"
+#include "io/clock.h"
 #include "io/file.h"
 #include "io/sync.h"
 #include "tier/disk/segment_file.h"
@@ -18,6 +19,9 @@
 #define CLEARED_BITS 1024
 #define FULL_NS      SKY_MS(500) /* what others remove is seen so late */
 #define TABLE_BYTES  (SKY_SEGMENT_ROWS * SKY_SEGMENT_ROW_BYTES)
+
+#define SEQUENCES_A_MS  (UINT64_C(1) << 19)
+#define SEQUENCE_MS_MAX (SKY_SEGMENT_SEQUENCE_MAX / SEQUENCES_A_MS / 2) /* in the year 2109 */
 
 static_assert(SKY_SEGMENTS_MAX <= 64, "unread has a bit for each");
 
@@ -558,6 +562,17 @@ sky_status sky_disk_segments_open(sky_disk_segments *s, const sky_disk_place *p,
 
 /* ---- entries that come and go ---- */
 
+/* Above all that were seen; and by the clock above those of before that were not: a row that
+ * another process cleared comes back after a power failure, unless that was synced. */
+static uint64_t next_sequence(const sky_disk_segments *s) {
+    const sky_clock *clock = sky_clock_system();
+    int64_t ms = clock->wall_ms(clock);
+    uint64_t by_time = ms > 0 ? (uint64_t)ms : 0;
+    by_time = by_time < SEQUENCE_MS_MAX ? by_time : SEQUENCE_MS_MAX; /* it may be wrong */
+    by_time *= SEQUENCES_A_MS;
+    return by_time > s->sequence ? by_time : s->sequence + 1;
+}
+
 /* Write the row above all that stand for the key, also those that other processes wrote. */
 static sky_status write_above(sky_disk_segments *s, sky_segment *g, const sky_key *key,
                               sky_disk_place *p, sky_disk_place *old) {
@@ -568,7 +583,7 @@ static sky_status write_above(sky_disk_segments *s, sky_segment *g, const sky_ke
     sky_segment_known *k = &g->rows[p->row];
     *old = before == NO_ROW ? (sky_disk_place){0} : place_of(s, before);
     k->row.key = *key;
-    k->row.sequence = s->sequence + 1;
+    k->row.sequence = next_sequence(s);
     k->row.checksum = p->checksum;
     sky_status status = sky_segment_row_write(g, p->row);
     if (status == SKY_OK) {
