@@ -122,6 +122,8 @@ sky_status sky_disk_evict(sky_disk *d, const sky_disk_claim *claim);
 sky_status sky_disk_publish(sky_disk *d, sky_disk_temp *temp, const sky_disk_fact *fact);
 /* It is synced in its segment now: what it replaced goes. Errors: SKY_E_IO */
 sky_status sky_disk_settle(sky_disk *d, const sky_disk_temp *temp, const sky_key *key);
+/* It could not be synced in its segment: what it replaced stands again. */
+void sky_disk_withdraw(sky_disk *d, const sky_disk_temp *temp, const sky_key *key);
 /* Remove an entry and what hangs below it, from folder and catalogue. *count: how many files went.
  * `entry`: what was found wanting; when another replaced it meanwhile, nothing is removed.
  * NULL: whatever stands there.

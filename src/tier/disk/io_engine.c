@@ -254,6 +254,8 @@ static void change_phase(sky_disk_io_engine *m, const sky_disk_job *first, sky_d
     }
 }
 
+/* The first job was written first, and has an open file of its own since before: what that one is
+ * told of lost bytes holds for all that are synced with it. */
 void sky_disk_io_engine_sync(sky_disk_io_engine *m) {
     for (sky_disk_job *job = m->lists[SKY_DISK_SYNC].first; job; job = job->after) {
         bool *busy = &m->segment_syncing[job->entry.place.segment];

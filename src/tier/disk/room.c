@@ -593,6 +593,17 @@ static sky_disk_fact *look_at_file(sky_disk *d, const sky_key *key, bool known,
     return fact;
 }
 
+void sky_disk_withdraw(sky_disk *d, const sky_disk_temp *temp, const sky_key *key) {
+    sky_status status;
+    const sky_disk_fact *fact = sky_disk_catalogue_find(d->catalogue, key);
+    int64_t before = fact ? (int64_t)sky_disk_fact_bytes(fact) : 0;
+    sky_disk_segments_withdraw(d->folder.segments, &temp->place);
+    fact = look_at_file(d, key, fact != NULL, &status);
+    int64_t after = fact ? (int64_t)sky_disk_fact_bytes(fact) : 0;
+    view v = view_open(d);
+    view_close(d, &v, (tally){.changes = 1, .bytes = after - before});
+}
+
 sky_disk_fact *sky_disk_meet_read(sky_disk *d, const sky_disk_header *header) {
     sky_disk_fact *known = sky_disk_known(d, header);
     sky_status status;

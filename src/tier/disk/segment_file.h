@@ -35,7 +35,7 @@ typedef struct {
     uint32_t cursor; /* where the search for units goes on */
     uint32_t zeroed; /* units before this one were written once, those behind it are free */
     bool owned;      /* locked by this process, which allocates here */
-    bool stale;      /* a replaced row was cleared, and may come back without a sync */
+    bool stale;      /* a row was cleared, and may come back without a sync */
     uint64_t changes;
     uint64_t taken[SKY_SEGMENT_BITMAP_WORDS];
     uint64_t punched[SKY_SEGMENT_BITMAP_WORDS]; /* free, and without blocks */

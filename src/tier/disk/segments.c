@@ -31,7 +31,7 @@ struct sky_disk_segments {
     int root;
     bool writable;
     uint64_t unread; /* one bit for each segment that could not be read: any key may stand there */
-    uint64_t cleared[CLEARED_BITS / 64]; /* keys of replaced rows that may come back, hashed */
+    uint64_t cleared[CLEARED_BITS / 64]; /* keys of rows that may come back, hashed */
     uint32_t units_max;                  /* of a new segment; 0: there are none here */
     uint64_t slack_units_max;
     uint64_t slack_units; /* free, and with blocks, in segments that are ours */
@@ -538,6 +538,26 @@ static sky_status reserve_units(sky_disk_segments *s, uint32_t count, sky_disk_p
     return status == SKY_MISS ? SKY_E_IO : status; /* the folder has gone */
 }
 
+/* A segment's file, open once more. */
+static sky_status open_again(const sky_disk_segments *s, const sky_segment *g, int *fd) {
+    char name[SKY_SEGMENT_NAME_BYTES];
+    sky_file_info info;
+    sky_segment_name(g->number, name);
+    sky_status status = sky_file_open_own(s->root, name, SKY_FILE_WRITE, fd, &info);
+    if (status != SKY_OK)
+        return SKY_E_IO;
+    if (!sky_file_replaced(g->fd, s->root, name))
+        return SKY_OK;
+    sky_file_close(*fd);
+    return SKY_E_IO;
+}
+
+static void free_place(sky_disk_segments *s, sky_segment *g, uint32_t row) {
+    sky_segment_known *k = &g->rows[row];
+    k->state = SKY_ROW_FREE;
+    give_units(s, g, k->row.unit, k->row.unit_count);
+}
+
 sky_status sky_disk_segments_reserve(sky_disk_segments *s, uint64_t file_bytes, sky_disk_place *out,
                                      int *fd) {
     uint64_t count = (file_bytes + SKY_SEGMENT_UNIT_BYTES - 1) / SKY_SEGMENT_UNIT_BYTES;
@@ -546,8 +566,12 @@ sky_status sky_disk_segments_reserve(sky_disk_segments *s, uint64_t file_bytes, 
     sky_mutex_lock(&s->mutex);
     bool usable = s->writable && s->sequence < SKY_SEGMENT_SEQUENCE_MAX;
     sky_status status = usable ? reserve_units(s, (uint32_t)count, out) : SKY_E_UNSUPPORTED;
-    if (status == SKY_OK)
-        status = sky_file_copy(s->all[out->segment]->fd, fd);
+    if (status == SKY_OK) {
+        sky_segment *g = s->all[out->segment];
+        status = open_again(s, g, fd);
+        if (status != SKY_OK)
+            free_place(s, g, out->row);
+    }
     sky_mutex_unlock(&s->mutex);
     return status;
 }
@@ -617,7 +641,8 @@ static uint64_t *cleared_bit(sky_disk_segments *s, const sky_key *key, uint64_t 
     return &s->cleared[number / 64];
 }
 
-static sky_status clear_replaced_row(sky_disk_segments *s, sky_segment *g, uint32_t row) {
+/* It may come back until a sync, which a removal of its key begins with. */
+static sky_status clear_row(sky_disk_segments *s, sky_segment *g, uint32_t row) {
     uint64_t mask;
     *cleared_bit(s, &g->rows[row].row.key, &mask) |= mask;
     g->stale = true;
@@ -631,12 +656,18 @@ void sky_disk_segments_release(sky_disk_segments *s, const sky_disk_place *p) {
     sky_mutex_lock(&s->mutex);
     sky_segment *g = p->load == s->load ? s->all[p->segment] : NULL;
     sky_segment_known *k = g ? &g->rows[p->row] : NULL;
-    if (k && p->sequence == 0 && k->state == SKY_ROW_RESERVED) {
-        k->state = SKY_ROW_FREE;
-        give_units(s, g, k->row.unit, k->row.unit_count);
-    } else if (k && k->state == SKY_ROW_REPLACED && k->row.sequence == p->sequence) {
-        clear_replaced_row(s, g, p->row);
-    }
+    if (k && p->sequence == 0 && k->state == SKY_ROW_RESERVED)
+        free_place(s, g, p->row);
+    else if (k && k->state == SKY_ROW_REPLACED && k->row.sequence == p->sequence)
+        clear_row(s, g, p->row);
+    sky_mutex_unlock(&s->mutex);
+}
+
+void sky_disk_segments_withdraw(sky_disk_segments *s, const sky_disk_place *p) {
+    sky_mutex_lock(&s->mutex);
+    sky_segment *g = p->load == s->load ? s->all[p->segment] : NULL;
+    if (g && is_linked(&g->rows[p->row]) && g->rows[p->row].row.sequence == p->sequence)
+        clear_row(s, g, p->row);
     sky_mutex_unlock(&s->mutex);
 }
 
@@ -670,7 +701,7 @@ static sky_status clear_replaced(sky_disk_segments *s, const sky_key *key) {
         if (oldest == NO_ROW)
             return SKY_OK;
         sky_segment *g = s->all[oldest / SKY_SEGMENT_ROWS];
-        status = clear_replaced_row(s, g, oldest % SKY_SEGMENT_ROWS);
+        status = clear_row(s, g, oldest % SKY_SEGMENT_ROWS);
     }
     return status;
 }

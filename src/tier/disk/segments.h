@@ -63,7 +63,9 @@ bool sky_disk_segments_known(sky_disk_segments *s);
 bool sky_disk_segments_stand(sky_disk_segments *s, const sky_key *key, const sky_disk_place *p);
 
 /* Room for an entry of file_bytes, in a segment that exists or is made now; and its file, for the
- * caller to close. `release` gives the room back, `publish` makes it an entry.
+ * caller to close, which nobody shares: the kernel tells each open file once that written bytes
+ * were lost, so that a sync of this one is told, whoever else was. `release` gives the room back,
+ * `publish` makes it an entry.
  * Errors: SKY_E_UNSUPPORTED (too large for a segment, or no segments here), SKY_E_FULL, SKY_E_BUSY,
  *         SKY_E_DENIED, SKY_E_IO (also when the folder was removed), SKY_E_NOMEM */
 sky_status sky_disk_segments_reserve(sky_disk_segments *s, uint64_t file_bytes, sky_disk_place *out,
@@ -76,6 +78,8 @@ sky_status sky_disk_segments_publish(sky_disk_segments *s, const sky_key *key, s
                                      sky_disk_place *old);
 /* Give back a place that was reserved, or that was replaced by one that is synced now. */
 void sky_disk_segments_release(sky_disk_segments *s, const sky_disk_place *p);
+/* Take back one that was published and could not be synced: what it replaced stands again. */
+void sky_disk_segments_withdraw(sky_disk_segments *s, const sky_disk_place *p);
 /* The file system is full: the blocks of all free room go back to it. */
 void sky_disk_segments_shrink(sky_disk_segments *s);
 /* Remove a key. `synced`: its row does not come back after a power failure. An older row of it,

@@ -380,6 +380,8 @@ static void end_sync(sky_disk_work *w, job *j, sky_status status) {
     sky_mutex_lock(&d->mutex);
     if (status == SKY_OK)
         status = sky_disk_settle(d, &j->temp, &j->move.key);
+    else
+        sky_disk_withdraw(d, &j->temp, &j->move.key);
     sky_mutex_unlock(&d->mutex);
     job_end(w, j, status == SKY_OK ? SKY_OK : SKY_E_IO, j->move.header.payload_bytes);
 }
