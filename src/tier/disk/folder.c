@@ -295,6 +295,30 @@ sky_status sky_disk_entry_load(const sky_disk_folder *f, const sky_key *key, sky
     return status;
 }
 
+sky_status sky_disk_entry_check(const sky_disk_folder *f, const sky_disk_opened *entry,
+                                const sky_key *key, uint8_t *buffer, size_t buffer_bytes,
+                                sky_disk_header *header) {
+    sky_disk_pages pages;
+    size_t got;
+    sky_status status = entry_load(f, entry, key, buffer, header);
+    if (status == SKY_OK) {
+        sky_disk_pages_begin(&pages, header, 0);
+        pages.tag_key = sky_disk_seal_page_key(f->seal);
+    }
+    const uint64_t padded_bytes = status == SKY_OK ? entry->geometry.padded_bytes : 0;
+    for (uint64_t at = 0; status == SKY_OK && at < padded_bytes; at += got) {
+        uint64_t left = padded_bytes - at;
+        size_t bytes = left < buffer_bytes ? (size_t)left : buffer_bytes;
+        status = sky_file_read_at(entry->fd, buffer, bytes,
+                                  entry->place.base + SKY_DISK_HEADER_BYTES + at, &got);
+        if (status == SKY_OK && (got < bytes || !sky_disk_pages_check(&pages, buffer, got)))
+            status = SKY_E_CORRUPT;
+    }
+    bool moved = status == SKY_E_CORRUPT && sky_disk_in_segment(&entry->place) &&
+                 sky_disk_entry_replaced(f, key, entry);
+    return moved ? SKY_MISS : status;
+}
+
 static bool entry_is_present(const sky_disk_folder *f, const sky_key *key,
                              const sky_disk_opened *entry) {
     char path[SKY_DISK_PATH_BYTES];
@@ -566,14 +590,30 @@ sky_status sky_disk_temp_settle(const sky_disk_folder *f, const sky_disk_temp *t
     return sync_folder_of(f, key);
 }
 
-static sky_status load_opened(const sky_disk_folder *f, sky_status opened,
-                              const sky_disk_opened *entry, const sky_key *key,
-                              sky_disk_header *out) {
+static sky_status load_file(const sky_disk_folder *f, const char *path, const sky_key *key,
+                            sky_disk_header *out) {
     uint8_t bytes[SKY_DISK_HEADER_BYTES];
-    if (opened != SKY_OK)
-        return opened;
-    sky_status status = entry_load(f, entry, key, bytes, out);
-    sky_file_close(entry->fd);
+    sky_disk_opened entry;
+    sky_status status = open_at(f, path, SKY_FILE_READ, &entry);
+    if (status != SKY_OK)
+        return status;
+    status = entry_load(f, &entry, key, bytes, out);
+    sky_file_close(entry.fd);
+    return status;
+}
+
+/* All of it is read: after a power failure a row may stand without some of its entry's bytes. */
+static sky_status check_in_segment(const sky_disk_folder *f, const sky_key *key,
+                                   sky_disk_header *out) {
+    sky_disk_opened entry;
+    sky_status status = open_in_segment(f, key, false, &entry);
+    if (status != SKY_OK)
+        return status;
+    const size_t bytes = (size_t)entry.place.unit_count * SKY_SEGMENT_UNIT_BYTES;
+    uint8_t *buffer = malloc(bytes);
+    status = buffer ? sky_disk_entry_check(f, &entry, key, buffer, bytes, out) : SKY_E_NOMEM;
+    free(buffer);
+    sky_file_close(entry.fd);
     return status;
 }
 
@@ -581,16 +621,13 @@ static sky_status load_opened(const sky_disk_folder *f, sky_status opened,
  * decides, and nothing when it is the same. */
 bool sky_disk_folder_settle(const sky_disk_folder *f, const sky_key *key) {
     char path[SKY_DISK_PATH_BYTES];
-    sky_disk_opened entry;
     sky_disk_header in_file, in_segment;
     uint64_t freed_bytes;
-    sky_disk_path(key, path);
-    sky_status status = open_in_segment(f, key, false, &entry);
-    status = load_opened(f, status, &entry, key, &in_segment);
-    if (status == SKY_MISS || status == SKY_E_IO)
+    sky_status status = check_in_segment(f, key, &in_segment);
+    if (status == SKY_MISS || status == SKY_E_IO || status == SKY_E_NOMEM)
         return true;
-    sky_status of_file = open_at(f, path, SKY_FILE_READ, &entry);
-    of_file = load_opened(f, of_file, &entry, key, &in_file);
+    sky_disk_path(key, path);
+    sky_status of_file = load_file(f, path, key, &in_file);
     if (!sky_disk_folder_writable(f) || of_file == SKY_MISS)
         return false;
     if (status == SKY_E_CORRUPT ||

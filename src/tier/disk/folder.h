@@ -84,6 +84,12 @@ sky_status sky_disk_entry_load(const sky_disk_folder *f, const sky_key *key, sky
 sky_status sky_disk_header_check(const sky_disk_folder *f, const sky_disk_opened *entry,
                                  const sky_key *key, uint8_t bytes[SKY_DISK_HEADER_BYTES],
                                  sky_disk_header *out);
+/* Read and check all of an open entry, through a buffer of at least SKY_DISK_HEADER_BYTES, which is
+ * aligned as the file wants it.
+ * Errors: SKY_MISS (its place was used again meanwhile), SKY_E_CORRUPT, SKY_E_DENIED, SKY_E_IO */
+sky_status sky_disk_entry_check(const sky_disk_folder *f, const sky_disk_opened *entry,
+                                const sky_key *key, uint8_t *buffer, size_t buffer_bytes,
+                                sky_disk_header *header);
 /* An entry that is held stays at its name with its access record as it is: whoever writes the
  * record, replaces the entry or evicts it holds it meanwhile. A pin is thus never written into a
  * file that just lost its name, nor overlooked in one that is about to. A removal

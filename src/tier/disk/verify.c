@@ -8,7 +8,6 @@
 
 #include "io/file.h"
 #include "tier/disk/disk.h"
-#include "tier/disk/seal.h"
 
 #define PIECE_BYTES (1u << 20)
 
@@ -17,30 +16,10 @@
 static sky_status check_entry(const sky_disk *d, const sky_key *key, sky_disk_opened *entry,
                               uint8_t *buffer) {
     sky_disk_header header;
-    sky_disk_pages pages;
-    size_t got;
     sky_status status = sky_disk_entry_open(&d->folder, key, SKY_DISK_TO_VERIFY, entry);
-    if (status != SKY_OK)
-        return status;
-    status = sky_file_read_at(entry->fd, buffer, SKY_DISK_HEADER_BYTES, entry->place.base, &got);
     if (status == SKY_OK)
-        status = sky_disk_header_check(&d->folder, entry, key, buffer, &header);
-    if (status == SKY_OK) {
-        sky_disk_pages_begin(&pages, &header, 0);
-        pages.tag_key = sky_disk_seal_page_key(d->folder.seal);
-    }
-    const uint64_t padded_bytes = status == SKY_OK ? entry->geometry.padded_bytes : 0;
-    for (uint64_t at = 0; status == SKY_OK && at < padded_bytes; at += got) {
-        uint64_t left = padded_bytes - at;
-        size_t bytes = left < PIECE_BYTES ? (size_t)left : PIECE_BYTES;
-        status = sky_file_read_at(entry->fd, buffer, bytes,
-                                  entry->place.base + SKY_DISK_HEADER_BYTES + at, &got);
-        if (status == SKY_OK && (got < bytes || !sky_disk_pages_check(&pages, buffer, got)))
-            status = SKY_E_CORRUPT;
-    }
-    bool moved = status == SKY_E_CORRUPT && sky_disk_in_segment(&entry->place) &&
-                 sky_disk_entry_replaced(&d->folder, key, entry);
-    return moved ? SKY_MISS : status; /* its place was used again */
+        status = sky_disk_entry_check(&d->folder, entry, key, buffer, PIECE_BYTES, &header);
+    return status;
 }
 
 /* Copy the next fact, or false. `reachable`: nothing that leads to it is missing. */
