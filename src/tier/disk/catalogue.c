@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "index/index.h"
 #include <skymem/keys.h>
@@ -155,13 +156,43 @@ static int by_use(const void *a, const void *b) {
     return (left->used_ms > right->used_ms) - (left->used_ms < right->used_ms);
 }
 
+static int by_key(const void *a, const void *b) {
+    const sky_disk_fact *left = a, *right = b;
+    return memcmp(left->key.bytes, right->key.bytes, sizeof left->key.bytes);
+}
+
+/* What stays longest comes last. */
+static int by_worth(const void *a, const void *b) {
+    const sky_disk_fact *left = a, *right = b;
+    int more = (left->pinned + left->held) - (right->pinned + right->held);
+    return more ? more : by_use(a, b);
+}
+
+/* Those that go for want of places come first: neither pinned ones, nor what leads to them. */
+static void sort_out(sky_disk_fact *facts, size_t count) {
+    qsort(facts, count, sizeof *facts, by_key);
+    for (size_t i = 0; i < count; i++)
+        facts[i].held = false;
+    for (size_t i = 0; i < count; i++) {
+        sky_disk_fact *above = facts[i].pinned ? &facts[i] : NULL, wanted;
+        while (above && !above->held) {
+            above->held = true;
+            wanted.key = above->parent;
+            above = bsearch(&wanted, facts, count, sizeof *facts, by_key);
+        }
+    }
+    qsort(facts, count, sizeof *facts, by_worth);
+}
+
 size_t sky_disk_catalogue_rebuild(sky_disk_catalogue *c, sky_disk_fact *facts, size_t fact_count) {
     sky_disk_fact *old;
     for (uint32_t n = 0; (old = sky_disk_catalogue_next(c, &n)) != NULL; n++)
         sky_disk_catalogue_remove(c, old, NULL, NULL);
-    if (fact_count > 0) /* else there may be no array */
-        qsort(facts, fact_count, sizeof *facts, by_use);
     size_t first = fact_count > c->entries_max ? fact_count - c->entries_max : 0;
+    if (first > 0)
+        sort_out(facts, fact_count);
+    if (fact_count > 0) /* else there may be no array */
+        qsort(facts + first, fact_count - first, sizeof *facts, by_use);
     for (size_t i = first; i < fact_count; i++)
         sky_disk_catalogue_put(c, &facts[i]);
     c->changed = false;

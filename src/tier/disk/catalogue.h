@@ -52,7 +52,8 @@ void sky_disk_catalogue_destroy(sky_disk_catalogue *c); /* NULL is fine */
  * Errors: SKY_E_FULL (remove the victim first) */
 sky_status sky_disk_catalogue_put(sky_disk_catalogue *c, const sky_disk_fact *fact);
 /* Forget all and take these, oldest use first whatever their order here. Returns how many there was
- * no room for: the oldest, which are then the first of `facts`. */
+ * no room for, which are then the first of `facts`: the oldest that are neither pinned nor lead to
+ * what is, and others only when there is no room for those. */
 size_t sky_disk_catalogue_rebuild(sky_disk_catalogue *c, sky_disk_fact *facts, size_t fact_count);
 
 sky_disk_fact *sky_disk_catalogue_find(sky_disk_catalogue *c, const sky_key *key); /* or NULL */

@@ -410,6 +410,54 @@ static void small_entries_leave_half_to_others(void **state) {
     }
 }
 
+/* Put, or pin, entries of a byte each from `n` on; entry 0 leads to entry 1. */
+static void run_small(sky_tier *tier, sky_op op, uint64_t n, size_t count) {
+    uint8_t byte = 0;
+    sky_span span = {&byte, 1};
+    sky_item *items = calloc(count, sizeof *items);
+    assert_non_null(items);
+    for (size_t i = 0; i < count; i++) {
+        items[i] = (sky_item){.key = sky_fixture_key(n + i), .spans = &span, .span_count = 1};
+        if (n + i == 1)
+            items[i].parent = sky_fixture_key(0);
+    }
+    sky_fixture_run(tier, op, items, count, NULL);
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(items[i].status, SKY_OK);
+    free(items);
+}
+
+/* Opened again with fewer places than there are entries: what is pinned stays, and what leads to
+ * it, however old; and all that is pinned, if there is more of it than there are places. */
+static void fewer_places_leave_what_is_pinned(void **state) {
+    (void)state;
+    enum { PLACES = 1024, ENTRIES = PLACES + 8 };
+    const char *large = "?max=128MiB&direct=off", *small = "?max=1MiB&direct=off";
+    char *folder = disk_folder_make();
+    sky_tier *tier = disk_open(folder, large);
+    run_small(tier, SKY_OP_PUT, 0, 2);
+    run_small(tier, SKY_OP_PIN, 1, 1);
+    usleep(2000); /* the others are newer */
+    run_small(tier, SKY_OP_PUT, 2, ENTRIES - 2);
+    disk_close(tier);
+    tier = disk_open(folder, small);
+    assert_int_equal(disk_count_files(folder, 'e'), PLACES);
+    assert_int_equal(has(tier, 0), SKY_OK);
+    assert_int_equal(has(tier, 1), SKY_OK);
+    disk_close(tier);
+    tier = disk_open(folder, large);
+    run_small(tier, SKY_OP_PUT, ENTRIES, 8);
+    for (uint64_t n = 2; n < ENTRIES + 8; n++)
+        if (has(tier, n) == SKY_OK)
+            run_small(tier, SKY_OP_PIN, n, 1);
+    disk_close(tier);
+    tier = disk_open(folder, small);
+    assert_int_equal(disk_count_files(folder, 'e'), PLACES + 7);
+    assert_int_equal(has(tier, 0), SKY_MISS); /* it leads to one of them, but is none */
+    disk_close(tier);
+    disk_folder_drop(folder);
+}
+
 /* Two tiers are two processes as far as the folder is concerned. */
 static void two_tiers_keep_one_limit(void **state) {
     (void)state;
@@ -624,6 +672,7 @@ int main(void) {
         cmocka_unit_test(order_and_pins_outlive_a_restart),
         cmocka_unit_test(classes_say_what_is_evicted_first),
         cmocka_unit_test(small_entries_leave_half_to_others),
+        cmocka_unit_test(fewer_places_leave_what_is_pinned),
         cmocka_unit_test(two_tiers_keep_one_limit),
         cmocka_unit_test(a_pin_holds_for_the_other_process_too),
         cmocka_unit_test(pins_and_unpins_of_another_are_heeded),

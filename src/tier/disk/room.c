@@ -255,7 +255,8 @@ static void survey_entry(void *context, const sky_key *key) {
     sky_mutex_unlock(&s->mutex);
 }
 
-/* The survey becomes the catalogue, and the ledger says the same. What has no room there goes. */
+/* The survey becomes the catalogue, and the ledger says the same. What has no room there goes, but
+ * for what is pinned: that stands there unknown. */
 static void adopt_survey(sky_disk *d, survey *s, view *v) {
     size_t too_many = sky_disk_catalogue_rebuild(d->catalogue, s->facts, s->count);
     v->ledger.known = v->mended = true;
@@ -266,8 +267,13 @@ static void adopt_survey(sky_disk *d, survey *s, view *v) {
     d->snapshot_wanted = true;
     d->unreadable = s->unreadable;
     d->absent = 0;
-    for (size_t i = 0; i < too_many; i++)
-        d->counts.evictions += remove_file(d, &s->facts[i].key, &s->gone) == SKY_OK;
+    for (size_t i = 0; i < too_many; i++) {
+        const sky_disk_fact *fact = &s->facts[i];
+        if (fact->pinned)
+            v->ledger.bytes_used += sky_disk_fact_bytes(fact);
+        else
+            d->counts.evictions += remove_file(d, &fact->key, &s->gone) == SKY_OK;
+    }
 }
 
 /* Read the folder anew. What went is not in the survey, so only the changes count. */
