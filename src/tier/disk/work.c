@@ -333,8 +333,6 @@ static void begin_put(sky_disk_work *w, job *j, sky_status described) {
 
 static sky_status job_publish(sky_disk_work *w, job *j) {
     sky_disk *d = w->disk;
-    if (!sky_batches_alive(d->tier.batches, j->move.batch))
-        return SKY_E_DEADLINE; /* or cancelled: then nobody listens any more */
     sky_disk_fact fact = sky_disk_fact_of(&j->move.header);
     sky_mutex_lock(&d->mutex);
     j->temp.place.checksum = j->move.header.checksum;
@@ -415,6 +413,8 @@ static void take_effect(sky_disk_work *w, job *j) {
     sky_disk *d = w->disk;
     sky_status status = j->status;
     uint64_t bytes = 0;
+    if (status == SKY_OK && !sky_batches_alive(d->tier.batches, j->move.batch))
+        status = SKY_E_DEADLINE; /* or cancelled: then nobody listens any more */
     if (status == SKY_OK && j->op == SKY_OP_PUT) {
         status = job_publish(w, j);
         bytes = j->move.header.payload_bytes;
