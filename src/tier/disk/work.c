@@ -521,7 +521,7 @@ static bool changes_have_room(const sky_disk_work *w) {
     return w->change_count < CHANGES_MAX;
 }
 
-/* Begin what there are jobs for. */
+/* Begin what there are jobs for, and of either kind only so much that the other has its turn. */
 static void begin_requests(sky_disk_work *w) {
     sky_disk *d = w->disk;
     sky_disk_request r;
@@ -532,7 +532,8 @@ static void begin_requests(sky_disk_work *w) {
         if (r.op == SKY_OP_GET) /* it may have copied for a while */
             sky_disk_io_engine_pump(w->io_engine);
     }
-    while (changes_have_room(w) && next_item(d, &d->changes, &r)) {
+    for (int begun = 0;
+         begun < CHANGES_MAX && changes_have_room(w) && next_item(d, &d->changes, &r); begun++) {
         begin_change(w, &r);
         publish_ready(w);
     }

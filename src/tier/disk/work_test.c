@@ -1,18 +1,22 @@
-/* Proves: what is given up before its turn changes nothing on a disk. */
+/* Proves: what is given up before its turn changes nothing on a disk, and lookups get theirs
+ * however many changes there are. */
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
 #include "io/clock.h"
+#include "tier/batch.h"
 #include "tier/disk/disk.h"
 #include "tier/disk/disk_fixture.h"
 
 #define PUTS      8u
 #define PUT_BYTES (4u << 20)
 #define TRIES     20
+#define REMOVALS  4096u
 
 static bool is_over(sky_tier *tier, sky_batch batch) {
     return sky_tier_wait(tier, batch, sky_now()) == SKY_OK;
@@ -72,9 +76,33 @@ static void a_change_that_is_given_up_is_not_made(void **state) {
     disk_folder_drop(folder);
 }
 
+static void lookups_are_answered_between_removals(void **state) {
+    (void)state;
+    char *folder = disk_folder_make();
+    sky_tier *tier = disk_open(folder, "");
+    sky_item *removals = calloc(REMOVALS, sizeof *removals), looked = {.key = sky_fixture_key(0)};
+    assert_non_null(removals);
+    for (size_t i = 0; i < REMOVALS; i++)
+        removals[i].key = sky_fixture_key(i);
+    sky_batch removing = sky_fixture_submit(tier, SKY_OP_REMOVE, removals, REMOVALS, NULL);
+    while (sky_batches_unfinished(tier->batches, removing) == REMOVALS)
+        sched_yield();
+    sky_batch looking = sky_fixture_submit(tier, SKY_OP_HAS, &looked, 1, NULL);
+    sky_batch over[2]; /* in the order in which they ended */
+    for (size_t count = 0; count < 2; sched_yield())
+        count += sky_tier_drain(tier, over + count, 2 - count);
+    assert_int_equal(over[0].id, looking.id);
+    assert_int_equal(over[1].id, removing.id);
+    assert_int_equal(looked.status, SKY_MISS);
+    free(removals);
+    disk_close(tier);
+    disk_folder_drop(folder);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_change_that_is_given_up_is_not_made),
+        cmocka_unit_test(lookups_are_answered_between_removals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
