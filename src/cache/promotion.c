@@ -7,6 +7,8 @@
 
 #include "io/trace.h"
 
+#define LOOKS_MAX 8 /* at what was read, while something is being removed */
+
 typedef enum { LOOK_NEAR, LOOK, LOAD, FILL } stage;
 
 struct sky__promotion {
@@ -19,6 +21,8 @@ struct sky__promotion {
     uint8_t from;
     bool starved;         /* waits for room to LOAD */
     bool grown;           /* it was larger than it looked, and is looked at once more */
+    uint64_t removals;    /* so far, when the tier was asked last */
+    uint32_t looks;       /* at what was read: is it still there? */
     sky_time deadline_ns; /* the waiter's */
     sky_time began;       /* while a trace is on */
     uint64_t bytes;       /* 0: not known yet */
@@ -33,9 +37,16 @@ static bool takes_part(const sky__promotion *p, uint8_t tier) {
     return p->tiers == 0 || (p->tiers >> tier & 1);
 }
 
+/* Something was removed since the tier was asked, and this may have hung below it. A name hangs
+ * below nothing. */
+static bool may_be_removed(const sky_cache *c, const sky__promotion *p) {
+    uint64_t removals = sky__order_removals(&c->order);
+    return !p->item.name && (removals == SKY__ORDER_UNKNOWN || removals != p->removals);
+}
+
 /* The payload is here, and in the nearest tier unless that refused it. */
 static void copy_between(sky_cache *c, sky__promotion *p) {
-    if (p->from <= 1)
+    if (p->from <= 1 || may_be_removed(c, p))
         return;
     sky__payload *payload = NULL;
     if (p->item.status == SKY_OK && sky__near_leases(c))
@@ -99,6 +110,7 @@ static void promotion_end(sky_cache *c, sky__promotion *p, sky_status status) {
 /* Send it to a tier. With the mutex held. */
 static void promotion_ask(sky_cache *c, sky__promotion *p, stage next, uint8_t tier, sky_op op) {
     p->stage = next;
+    p->removals = next == FILL ? p->removals : sky__order_removals(&c->order);
     p->sub.tier = tier;
     p->sub.op = op;
     p->sub.call.deadline_ns = p->deadline_ns;
@@ -133,13 +145,27 @@ static void look_further(sky_cache *c, sky__promotion *p) {
         promotion_end(c, p, p->verdict);
 }
 
+/* The bytes are here. What was removed meanwhile must not come back: if anything was, the tier is
+ * asked whether it still has them, and if there is no end of removals only a waiter gets them. */
 static void promotion_store(sky_cache *c, sky__promotion *p) {
+    sky_mutex_lock(&c->mutex);
+    bool doubtful = !p->order.outdated && may_be_removed(c, p);
+    bool again = doubtful && p->looks++ < LOOKS_MAX;
+    bool lost = doubtful && !again && !p->waiter.owner;
+    if (again)
+        promotion_ask(c, p, LOOK, p->from, SKY_OP_HAS);
+    else if (!lost)
+        promotion_ask(c, p, FILL, 0, SKY_OP_PUT);
+    sky_mutex_unlock(&c->mutex);
+    if (lost)
+        promotion_end(c, p, SKY_E_BUSY);
+}
+
+static void promotion_loaded(sky_cache *c, sky__promotion *p) {
     p->span = (sky_span){p->buffer, p->item.bytes};
     p->sub.call.ttl_s = p->item.ttl_s; /* a copy lives no longer than what it was made of */
     p->sub.call.evict = p->item.evict;
-    sky_mutex_lock(&c->mutex);
-    promotion_ask(c, p, FILL, 0, SKY_OP_PUT);
-    sky_mutex_unlock(&c->mutex);
+    promotion_store(c, p);
 }
 
 static void look_again(sky_cache *c, sky__promotion *p) {
@@ -173,10 +199,12 @@ static void step_done(sky_cache *c, sky__sub *sub) {
         look_again(c, p);
     } else if (status != SKY_OK) {
         look_further(c, p);
-    } else if (p->stage == LOOK) {
-        want_room(c, p);
-    } else {
+    } else if (p->stage == LOAD) {
+        promotion_loaded(c, p);
+    } else if (p->buffer) {
         promotion_store(c, p);
+    } else {
+        want_room(c, p);
     }
 }
 
@@ -243,6 +271,7 @@ static sky__promotion *begin_store(sky_cache *c, const sky_item *item, const sky
     if (p) {
         sky__order_enter(&c->order, &p->order);
         sky__order_work(&c->order, &p->order, true); /* a later write waits */
+        p->removals = sky__order_removals(&c->order);
         link_promotion(c, p);
     }
     sky_mutex_unlock(&c->mutex);

@@ -330,6 +330,34 @@ static void a_removal_beats_a_promotion(void **state) {
     sky_cache_close(s.cache);
 }
 
+/* The far tier is removing a block, and the nearest one has, when the bytes of another come. They
+ * are stored when the far tier still has them after that; what it removed with the block is not. */
+static void what_was_below_a_removed_block_is_not_stored(void **state) {
+    (void)state;
+    for (int below = 0; below < 2; below++) {
+        sky_setting s = hold_a_promotion();
+        sky_setting_plant(s.far[0], 2, 2);
+        assert_true(sky_scripted_answer_one(s.far[0])); /* how large it is */
+        SKY_EVENTUALLY(sky_scripted_held(s.far[0]) == 1);
+        sky_one o;
+        sky_batch batch;
+        sky_one_make(&o, 2);
+        assert_int_equal(sky_submit(s.cache, SKY_OP_REMOVE, &o.item, 1, NULL, &batch), SKY_OK);
+        SKY_EVENTUALLY(sky_scripted_held(s.far[0]) == 2);
+        assert_true(sky_scripted_answer_one(s.far[0])); /* its bytes */
+        for (int i = 0; i < 20; i++, sky_setting_nap())
+            assert_false(sky_setting_near_has(s.cache, 1));
+        if (below)
+            sky_scripted_drop(s.far[0], sky_fixture_key(1));
+        sky_scripted_hold(s.far[0], false);
+        assert_int_equal(sky_wait(s.cache, batch, sky_now() + SKY_TEST_PATIENCE), SKY_OK);
+        assert_int_equal(o.item.status, SKY_OK);
+        assert_int_equal(sky_setting_flush(s.cache), SKY_OK);
+        assert_int_equal(sky_setting_near_has(s.cache, 1), !below);
+        sky_cache_close(s.cache);
+    }
+}
+
 /* The copy for the tier between looks whether it is there, and is held back at that. */
 static sky_setting hold_a_copy(void) {
     sky_setting s = sky_setting_open("mem:1MiB", 2);
@@ -484,6 +512,7 @@ int main(void) {
         cmocka_unit_test(a_put_beats_a_promotion),
         cmocka_unit_test(a_put_waits_for_what_is_being_stored),
         cmocka_unit_test(a_removal_beats_a_promotion),
+        cmocka_unit_test(what_was_below_a_removed_block_is_not_stored),
         cmocka_unit_test(a_copy_lives_no_longer_than_what_it_was_made_of),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

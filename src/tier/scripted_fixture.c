@@ -281,6 +281,12 @@ void sky_scripted_plant(sky_scripted *s, sky_key key, const void *data, size_t b
     sky_mutex_unlock(&s->mutex);
 }
 
+void sky_scripted_drop(sky_scripted *s, sky_key key) {
+    sky_mutex_lock(&s->mutex);
+    drop(s, &key);
+    sky_mutex_unlock(&s->mutex);
+}
+
 static sky_status scripted_list(sky_tier *tier, sky_entry_fn each, void *context) {
     sky_scripted *s = (sky_scripted *)tier;
     sky_mutex_lock(&s->mutex);

@@ -34,7 +34,8 @@ size_t sky_scripted_held(sky_scripted *s);
 /* Bytes of a key's payload; NULL when it is not there. Valid until the next write. */
 const void *sky_scripted_peek(sky_scripted *s, const sky_key *key, size_t *bytes);
 bool sky_scripted_pinned(sky_scripted *s, sky_key key);
-/* Put it there behind everybody's back. */
+/* Put it there, or take it away, behind everybody's back. */
 void sky_scripted_plant(sky_scripted *s, sky_key key, const void *data, size_t bytes);
+void sky_scripted_drop(sky_scripted *s, sky_key key);
 
 #endif
