@@ -161,6 +161,7 @@ static int conform(const char *name, const char *mem_url, const char *disk_query
                                       .pins = true,
                                       .ttl = true,
                                       .adopts = true,
+                                      .drops_orphans = !sky,
                                       .composite = several};
     return sky_tier_conformance(&fixture);
 }

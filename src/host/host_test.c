@@ -51,6 +51,7 @@ int main(void) {
                                   .capacity_bytes = 16 << 20,
                                   .leases = true,
                                   .pins = true,
-                                  .adopts = true};
+                                  .adopts = true,
+                                  .drops_orphans = true};
     return sky_tier_conformance(&shm);
 }

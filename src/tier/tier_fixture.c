@@ -254,6 +254,20 @@ static void children_may_come_before_parents(void **state) {
     f->close(f->context, t);
 }
 
+static void children_go_with_a_parent_that_is_not_there(void **state) {
+    const sky_tier_fixture *f = *state;
+    if (!f->drops_orphans)
+        skip();
+    sky_tier *t = open_tier(f);
+    static const uint64_t below[] = {11, 12, 21};
+    for (size_t i = 0; i < 3; i++)
+        put_child(t, below[i], 300);
+    assert_one(t, SKY_OP_REMOVE, 10, SKY_MISS);
+    assert_false(has(t, 11) || has(t, 12));
+    assert_holds(t, 21, 300, 21);
+    f->close(f->context, t);
+}
+
 /* ---- eviction ---- */
 
 static size_t tenth(const sky_tier_fixture *f) {
@@ -705,6 +719,7 @@ int sky_tier_payload_conformance(const sky_tier_fixture *fixture) {
         cmocka_unit_test(spans_are_gathered),
         cmocka_unit_test(removal_takes_what_only_it_makes_reachable),
         cmocka_unit_test(children_may_come_before_parents),
+        cmocka_unit_test(children_go_with_a_parent_that_is_not_there),
         cmocka_unit_test(the_least_recently_used_goes_first),
         cmocka_unit_test(leaves_go_before_their_parents),
         cmocka_unit_test(pinned_payloads_stay),

@@ -33,13 +33,14 @@ typedef struct {
     uint64_t payload_bytes_max; /* largest payload to try; 0: some over 3 MiB */
     uint32_t items_max;         /* in the large batches; 0: 1000 */
     bool leases;
-    bool pins;      /* PIN and UNPIN */
-    bool ttl;       /* forgets by env->clock's wall time */
-    bool flat;      /* REMOVE removes one key, and leaves the blocks below it */
-    bool unlisted;  /* `list` and `verify` see nothing */
-    bool uncounted; /* it does not know how many payloads it holds */
-    bool adopts;    /* a child stored before its parent is removed with it */
-    bool composite; /* may hold a payload more than once: counts are lower bounds */
+    bool pins;          /* PIN and UNPIN */
+    bool ttl;           /* forgets by env->clock's wall time */
+    bool flat;          /* REMOVE removes one key, and leaves the blocks below it */
+    bool unlisted;      /* `list` and `verify` see nothing */
+    bool uncounted;     /* it does not know how many payloads it holds */
+    bool adopts;        /* a child stored before its parent is removed with it */
+    bool drops_orphans; /* … and with one that is not there */
+    bool composite;     /* may hold a payload more than once: counts are lower bounds */
 } sky_tier_fixture;
 
 /* Run all that applies; the number of tests that failed. The first is the other two. */

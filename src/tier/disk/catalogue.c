@@ -271,6 +271,17 @@ size_t sky_disk_catalogue_remove(sky_disk_catalogue *c, sky_disk_fact *fact,
     return sky_index_remove(c->index, number_of(c, fact), catalogue_forget, &r);
 }
 
+void sky_disk_catalogue_remove_orphans(sky_disk_catalogue *c, const sky_key *parent,
+                                       sky_disk_removed_fn removed, void *context) {
+    uint32_t next, number = *bucket_of(c, parent);
+    for (; number != SKY_BLOCK_NONE; number = next) {
+        sky_disk_fact *fact = &c->facts[number];
+        next = fact->next_orphan;
+        if (sky_key_equal(&fact->parent, parent))
+            sky_disk_catalogue_remove(c, fact, removed, context);
+    }
+}
+
 sky_disk_fact *sky_disk_catalogue_victim(sky_disk_catalogue *c) {
     uint32_t number = sky_index_victim(c->index);
     return number == SKY_BLOCK_NONE ? NULL : &c->facts[number];

@@ -75,6 +75,9 @@ void sky_disk_catalogue_release(sky_disk_catalogue *c, sky_disk_fact *fact);
 typedef void (*sky_disk_removed_fn)(void *context, const sky_disk_fact *fact);
 size_t sky_disk_catalogue_remove(sky_disk_catalogue *c, sky_disk_fact *fact,
                                  sky_disk_removed_fn removed, void *context);
+/* The same for all that wait for this parent. */
+void sky_disk_catalogue_remove_orphans(sky_disk_catalogue *c, const sky_key *parent,
+                                       sky_disk_removed_fn removed, void *context);
 /* Least recently used leaf that is not pinned, or NULL. */
 sky_disk_fact *sky_disk_catalogue_victim(sky_disk_catalogue *c);
 

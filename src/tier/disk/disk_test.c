@@ -72,7 +72,8 @@ static int conform(const char *name, const char *query, uint64_t capacity_bytes)
                                    .items_max = 300,
                                    .pins = true,
                                    .ttl = true,
-                                   .adopts = true};
+                                   .adopts = true,
+                                   .drops_orphans = true};
     return sky_tier_conformance(&disk);
 }
 

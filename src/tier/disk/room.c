@@ -527,10 +527,12 @@ static void drop_file(void *context, const sky_disk_fact *fact) {
 static void drop_within(dropping *drop, const sky_key *key) {
     sky_disk *d = drop->disk;
     sky_disk_fact *fact = sky_disk_catalogue_find(d->catalogue, key);
-    if (fact)
+    if (fact) {
         sky_disk_catalogue_remove(d->catalogue, fact, drop_file, drop);
-    else
+    } else {
+        sky_disk_catalogue_remove_orphans(d->catalogue, key, drop_file, drop);
         drop->status = remove_file(d, key, &drop->gone);
+    }
 }
 
 sky_status sky_disk_drop(sky_disk *d, const sky_key *key, const sky_disk_opened *entry,

@@ -163,6 +163,15 @@ size_t sky__memory_take_out(sky__memory *m, uint32_t block) {
     return sky_index_remove(m->index, block, entry_removed, m);
 }
 
+void sky__memory_take_out_orphans(sky__memory *m, const sky_key *parent) {
+    for (uint32_t next, at = *orphan_bucket(m, parent); at != 0; at = next) {
+        const sky__memory_entry *e = &m->entries[at - 1];
+        next = e->orphan_after;
+        if (sky_key_equal(&e->parent, parent))
+            sky__memory_take_out(m, at - 1);
+    }
+}
+
 bool sky__memory_expired(const sky__memory *m, const sky__memory_entry *e) {
     return e->expires_ms != 0 && m->env.clock->wall_ms(m->env.clock) >= e->expires_ms;
 }

@@ -255,6 +255,8 @@ static sky_status entry_change(sky__memory *m, sky_op op, const sky_key *key) {
     sky_status status = block == SKY_BLOCK_NONE ? SKY_MISS : SKY_OK;
     if (status == SKY_OK && op == SKY_OP_REMOVE)
         sky__memory_take_out(m, block);
+    else if (op == SKY_OP_REMOVE)
+        sky__memory_take_out_orphans(m, key);
     else if (status == SKY_OK && op == SKY_OP_PREFETCH)
         sky_index_touch(m->index, block);
     else if (status == SKY_OK && op == SKY_OP_PIN && !sky_index_pinned(m->index, block))

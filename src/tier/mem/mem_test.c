@@ -465,7 +465,8 @@ int main(void) {
                                      .leases = true,
                                      .pins = true,
                                      .ttl = true,
-                                     .adopts = true};
+                                     .adopts = true,
+                                     .drops_orphans = true};
     static char shared_url[] = "mem:16MiB?shared=yes";
     sky_tier_fixture shared = memory;
     shared.name = "shared memory";

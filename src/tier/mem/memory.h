@@ -117,6 +117,8 @@ bool sky__memory_expired(const sky__memory *m, const sky__memory_entry *e);
 void sky__memory_drop_expired(sky__memory *m, const sky_key *key);
 /* Take out a block and all that it makes reachable; how many went. With all locks. */
 size_t sky__memory_take_out(sky__memory *m, uint32_t block);
+/* The same for all that wait for this parent. */
+void sky__memory_take_out_orphans(sky__memory *m, const sky_key *parent);
 
 /* Units of the region that so many bytes take: one at least. */
 uint64_t sky__memory_units(const sky__memory *m, uint64_t bytes);
