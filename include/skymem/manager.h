@@ -84,10 +84,13 @@ typedef struct {
 } sky_lookup;
 
 /* engine: any engine of the model; it is asked what its state looks like, and not kept.
+ * A cache may have several managers. Where one of its tiers has a level they must agree on how
+ * blocks are coded: one layout, block length and calibration; salts may differ.
  * Owner:  cache must outlive the manager; options NULL for defaults
  * Errors: SKY_E_PARAM (NULL, an engine that lacks a function, blocks too long, a profile of another
- *         model), SKY_E_NOMEM. An engine that cannot be cached is no error: see sky_manager_refusal
- */
+ *         model), SKY_E_BUSY (a tier has a level, and another manager has its blocks coded in
+ *         another way: this one needs a cache of its own), SKY_E_NOMEM. An engine that cannot be
+ *         cached is no error: see sky_manager_refusal */
 SKY_API sky_status sky_manager_create(sky_cache *cache, const sky_engine *engine,
                                       const sky_manager_options *options, sky_manager **out,
                                       sky_error *error);

@@ -94,6 +94,7 @@ sky_status sky__cache_create(const sky_clock *clock, sky_cache **out) {
     c->arrivals.check_at = SKY_TIME_NEVER;
     c->clock = clock ? clock : sky_clock_system();
     sky_mutex_init(&c->mutex);
+    sky_mutex_init(&c->codec_mutex);
     sky_condition_init(&c->quiet);
     sky_status status = sky_forks_watch(&c->forks);
     if (status == SKY_OK)
@@ -328,6 +329,7 @@ static void cache_destroy(sky_cache *c) {
     sky__arrivals_deinit(&c->arrivals);
     sky_event_close(c->wake);
     sky_condition_deinit(&c->quiet);
+    sky_mutex_deinit(&c->codec_mutex);
     sky_mutex_deinit(&c->mutex);
     free(c);
 }
@@ -533,6 +535,50 @@ void sky_cache_codec_set(sky_cache *c, const sky_block_codec *codec) {
         return;
     for (size_t t = 0; t < c->slot_count; t++)
         sky_coded_tier_set(c->slots[t].tier, codec);
+}
+
+static bool keeps_coded(const sky_cache *c) {
+    bool coded = false;
+    for (size_t t = 0; t < c->slot_count; t++)
+        coded |= sky_coded_tier_inner(c->slots[t].tier) != c->slots[t].tier;
+    return coded;
+}
+
+sky_status sky__cache_codec_enter(sky_cache *c, sky__codec_user *user) {
+    sky_status status = SKY_OK;
+    if (!is_ours(c))
+        return call_refusal(c);
+    if (!keeps_coded(c))
+        return SKY_OK;
+    sky_mutex_lock(&c->codec_mutex);
+    if (c->codec_users && memcmp(c->codec_users->id, user->id, sizeof user->id) != 0) {
+        status = SKY_E_BUSY;
+    } else {
+        user->next = c->codec_users;
+        c->codec_users = user;
+        sky_cache_codec_set(c, user->codec);
+    }
+    sky_mutex_unlock(&c->codec_mutex);
+    return status;
+}
+
+void sky__cache_codec_leave(sky_cache *c, sky__codec_user *user) {
+    if (!is_ours(c))
+        return;
+    sky_mutex_lock(&c->codec_mutex);
+    sky__codec_user **link = &c->codec_users;
+    while (*link && *link != user)
+        link = &(*link)->next;
+    bool used = *link && link == &c->codec_users;
+    if (*link)
+        *link = user->next;
+    if (used)
+        sky_cache_codec_set(c, c->codec_users ? c->codec_users->codec : NULL);
+    sky_mutex_unlock(&c->codec_mutex);
+}
+
+atomic_uint *sky__cache_foreign(sky_cache *c) {
+    return &c->foreign;
 }
 
 /* ---- looking at all tiers ---- */

@@ -7,6 +7,8 @@
 #ifndef SKY_CACHE_INTERNAL_H
 #define SKY_CACHE_INTERNAL_H
 
+#include <stdatomic.h>
+
 #include "base/metrics.h"
 #include "tier/tier.h"
 
@@ -36,6 +38,21 @@ sky_status sky__cache_tier_counts(sky_cache *cache, size_t tier, sky_tier_counts
 uint64_t sky__cache_put_count(sky_cache *cache);
 /* What the manager adds to: see sky_count. NULL only for NULL. */
 sky_cache_counts *sky__cache_counts(sky_cache *cache);
+
+/* Who brings a codec for the blocks of a cache. */
+typedef struct sky__codec_user {
+    struct sky__codec_user *next;
+    const sky_block_codec *codec;
+    uint8_t id[32]; /* equal for codecs of which each may stand for the other */
+} sky__codec_user;
+/* From now on tiers with a level use this user's codec; when it leaves, that of the one before.
+ * Owner:  user and codec stay until the user has left
+ * Errors: SKY_E_BUSY (such tiers use a codec with another id) */
+sky_status sky__cache_codec_enter(sky_cache *cache, sky__codec_user *user);
+/* One that did not enter is fine. */
+void sky__cache_codec_leave(sky_cache *cache, sky__codec_user *user);
+/* How many coded values managers have met so far that no codec here can undo. */
+atomic_uint *sky__cache_foreign(sky_cache *cache);
 
 /* The tier at a place, or NULL. */
 sky_tier *sky__cache_tier(sky_cache *cache, size_t place);

@@ -97,6 +97,9 @@ struct sky_cache {
     uint64_t sub_count; /* queued so far */
     sky__order order;
     sky__arrivals arrivals;
+    sky_mutex codec_mutex; /* guards codec_users, and their codec's change; locked before any */
+    struct sky__codec_user *codec_users; /* the latest first */
+    atomic_uint foreign;                 /* as sky__cache_foreign tells */
     sky__request *requests;
     sky_leases *leases; /* that callers have: on sky__lease_pack */
     sky__promotion *promotions;

@@ -22,6 +22,7 @@
 
 #include <skymem/manager.h>
 
+#include "cache/cache_internal.h"
 #include "io/sync.h"
 #include "manager/coded.h"
 #include "manager/flights.h"
@@ -69,11 +70,12 @@ struct sky_manager {
     sky_payload payload; /* of one block; all zeros when refused */
     bool refused;
     sky_error refusal;
-    bool near_keeps;      /* the nearest tier is memory, which takes what gets bring */
-    bool drop;            /* as sky_call's, for puts */
-    bool load_only;       /* as sky_manager_options' */
-    sky_time patience_ns; /* with a put: for so long tiers may take nothing */
-    sky_coded coded;      /* codec.self NULL: blocks are stored as they come */
+    bool near_keeps;            /* the nearest tier is memory, which takes what gets bring */
+    bool drop;                  /* as sky_call's, for puts */
+    bool load_only;             /* as sky_manager_options' */
+    sky_time patience_ns;       /* with a put: for so long tiers may take nothing */
+    sky_coded coded;            /* codec.self NULL: blocks are stored as they come */
+    sky__codec_user codec_user; /* of the cache: brings it `coded` */
     sky__flights flights;
     sky_mutex mutex;
     sky_paced_tier tiers[SKY_TIERS_MAX]; /* under the mutex: what loads have learnt of them */

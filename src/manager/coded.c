@@ -590,7 +590,7 @@ static sky_status decode_plain(decoding *d, bool all, uint64_t room_bytes) {
 static sky_status decode_block(void *self, const void *data, uint64_t bytes, bool whole,
                                sky_range range, const sky_span *spans, uint32_t span_count,
                                uint64_t *moved_bytes, uint64_t *needed, void *work) {
-    sky_coded *c = self;
+    const sky_coded *c = self;
     decoding d = {.c = c,
                   .data = data,
                   .bytes = bytes,
@@ -607,7 +607,8 @@ static sky_status decode_block(void *self, const void *data, uint64_t bytes, boo
     sky_status status = coded ? decode_coded(&d, all, room_bytes)
                               : decode_plain(&d, all, room_bytes);
     if (coded && d.foreign) {
-        atomic_fetch_add(&c->foreign, 1);
+        if (c->foreign)
+            atomic_fetch_add(c->foreign, 1);
         return SKY_MISS;
     }
     if (status == SKY_OK)

@@ -19,8 +19,8 @@
 #define SKY_CODED_VERSION    1
 #define SKY_CODED_HEAD_BYTES 64u
 
-/* Read-only but for the count while a cache has it; `codec.self` points here. A value that was
- * coded with another calibration is a miss to it: it is sound, and of no use here. */
+/* Read-only while a cache has it; `codec.self` points here. A value that was coded with another
+ * calibration is a miss to it: it is sound, and of no use here. */
 typedef struct {
     sky_block_codec codec;
     sky_payload payload;        /* of every block */
@@ -29,7 +29,8 @@ typedef struct {
     uint32_t *layer_of;    /* [row_sets] of a section in stored order: layer in the layout's */
     sky_skv_layer *layers; /* [layer_count], in the layout's order */
     uint64_t section_max;  /* bytes of the longest section */
-    atomic_uint foreign;   /* values met so far that another calibration, or codec, was used for */
+    atomic_uint *foreign;  /* counts values that are coded with another calibration, or in a way
+                              that is not known here; NULL: nobody counts */
 } sky_coded;
 
 /* Owner:  profile stays the caller's and must outlive *out; sky_coded_deinit frees the rest

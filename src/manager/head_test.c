@@ -398,7 +398,7 @@ static void a_damaged_block_is_computed_through(void **state) {
 
 static sky_status meet_another_calibration(made_up_engine *e, uint32_t first, uint32_t count) {
     setting *s = e->context;
-    atomic_fetch_add(&s->w.manager->coded.foreign, first + count == BLOCK_TOKENS);
+    atomic_fetch_add(s->w.manager->coded.foreign, first + count == BLOCK_TOKENS);
     return SKY_OK;
 }
 

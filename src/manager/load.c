@@ -422,7 +422,7 @@ static sky_status load_prefix(sky_sequence *q, uint32_t wanted, sky_time deadlin
                               sky_lookup *out) {
     const sky_call call = {.deadline_ns = deadline};
     sky_load_plan plan = {.deadline_ns = deadline};
-    unsigned foreign = atomic_load(&q->manager->coded.foreign);
+    unsigned foreign = atomic_load(q->manager->coded.foreign);
     memset(q->scratch.raw, 0, wanted * sizeof *q->scratch.raw);
     memset(q->scratch.claims, 0, wanted * sizeof *q->scratch.claims);
     uint32_t found = find_blocks(q, wanted, &call, out);
@@ -438,7 +438,7 @@ static sky_status load_prefix(sky_sequence *q, uint32_t wanted, sky_time deadlin
     }
     uint32_t blocks = status == SKY_OK ? plan.block_count : 0;
     uint32_t good = blocks > 0 && plan.bad_from < blocks ? plan.bad_from : blocks;
-    if (atomic_load(&q->manager->coded.foreign) != foreign) {
+    if (atomic_load(q->manager->coded.foreign) != foreign) {
         good = count_seen(q, good);
         out->foreign_blocks = found - good;
     }

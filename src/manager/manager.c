@@ -23,8 +23,19 @@ static void add_u32(sky_blake2b *h, uint32_t value) {
     sky_blake2b_add(h, bytes, sizeof bytes);
 }
 
-/* Everything that makes a stored block wrong when it changes. The header of a payload stands for
- * the layout, the block length and the format's version at once. */
+/* It stands for the layout, the block length and the format's version at once.
+ * Errors: SKY_E_NOMEM */
+static sky_status add_payload_header(const sky_manager *m, sky_blake2b *h) {
+    uint8_t *header = malloc(m->payload.header_bytes);
+    if (!header)
+        return SKY_E_NOMEM;
+    sky_payload_header_write(&m->payload, 0, header);
+    sky_blake2b_add(h, header, m->payload.header_bytes);
+    free(header);
+    return SKY_OK;
+}
+
+/* Everything that makes a stored block wrong when it changes. */
 static sky_status derive_namespace(sky_manager *m, const uint8_t salt[32]) {
     sky_blake2b h;
     sky_blake2b_init(&h, NULL);
@@ -32,14 +43,8 @@ static sky_status derive_namespace(sky_manager *m, const uint8_t salt[32]) {
     sky_blake2b_add(&h, m->fingerprint, sizeof m->fingerprint);
     sky_blake2b_add(&h, salt, 32);
     add_u32(&h, m->block_tokens);
-    if (!m->refused) {
-        uint8_t *header = malloc(m->payload.header_bytes);
-        if (!header)
-            return SKY_E_NOMEM;
-        sky_payload_header_write(&m->payload, 0, header);
-        sky_blake2b_add(&h, header, m->payload.header_bytes);
-        free(header);
-    }
+    if (!m->refused && add_payload_header(m, &h) != SKY_OK)
+        return SKY_E_NOMEM;
     if (m->payload.layout.shard_count > 1) {
         sky_blake2b_add(&h, "shard", 5);
         add_u32(&h, m->payload.layout.shard_rank);
@@ -72,8 +77,21 @@ static void learn_layout(sky_manager *m, const sky_engine *engine) {
     m->refused = false;
 }
 
-/* Tell the cache how this engine's blocks are coded. A layout that the codec has no shape for is no
- * failure: its blocks are stored as they come. */
+/* Tell the cache how this engine's blocks are coded. */
+static sky_status share_codec(sky_manager *m, const sky_profile *profile) {
+    sky_blake2b h;
+    sky_blake2b_init(&h, NULL);
+    uint64_t calibration = profile ? sky_profile_id(profile) : 0;
+    add_u32(&h, (uint32_t)calibration);
+    add_u32(&h, (uint32_t)(calibration >> 32));
+    if (add_payload_header(m, &h) != SKY_OK)
+        return SKY_E_NOMEM;
+    sky_blake2b_end(&h, m->codec_user.id);
+    m->codec_user.codec = &m->coded.codec;
+    return sky__cache_codec_enter(m->cache, &m->codec_user);
+}
+
+/* A layout that the codec has no shape for is no failure: its blocks are stored as they come. */
 static sky_status learn_codec(sky_manager *m, const sky_profile *profile, sky_error *error) {
     uint8_t calibrated[32];
     if (profile)
@@ -84,8 +102,13 @@ static sky_status learn_codec(sky_manager *m, const sky_profile *profile, sky_er
                         "skymem calibrate, or do without");
     sky_status status = m->refused ? SKY_E_UNSUPPORTED
                                    : sky_coded_init(&m->coded, &m->payload, profile);
+    m->coded.foreign = sky__cache_foreign(m->cache);
     if (status == SKY_OK)
-        sky_cache_codec_set(m->cache, &m->coded.codec);
+        status = share_codec(m, profile);
+    if (status == SKY_E_BUSY)
+        return sky_fail(error, status,
+                        "another manager has the blocks of this cache coded, for another model, "
+                        "block length or calibration: open a cache of its own for this one");
     if (status == SKY_E_NOMEM)
         return sky_fail(error, status, "no memory for a manager");
     return SKY_OK;
@@ -143,8 +166,7 @@ void sky_manager_destroy(sky_manager *manager) {
     if (!manager)
         return;
     assert(manager->sequence_count == 0);
-    if (manager->coded.codec.self)
-        sky_cache_codec_set(manager->cache, NULL);
+    sky__cache_codec_leave(manager->cache, &manager->codec_user);
     sky_coded_deinit(&manager->coded);
     sky__flights_deinit(&manager->flights);
     sky_mutex_deinit(&manager->mutex);

@@ -106,7 +106,8 @@ class Manager(_core.Manager):
     ) -> Manager:  # fmt: skip
         """engine: any of the model; it is asked what its state looks like, and not kept.
 
-        salt: 32 secret bytes of a tenant; profile: for tiers with a level.
+        salt: 32 secret bytes of a tenant; profile: for tiers with a level. Managers of a cache
+        with such tiers have one layout, block_tokens and profile: BusyError tells of another.
         """
         return super().__new__(cls, cache, engine, block_tokens, drop, salt, profile)
 
