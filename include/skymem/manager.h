@@ -255,6 +255,7 @@ SKY_API sky_status sky_sequence_push_begin(sky_sequence *sequence, const uint32_
                                            size_t token_count);
 /* The engine holds so many tokens of the prompt: put the whole blocks of them that were not pushed
  * yet. On the engine's thread, between two of its steps. After an error the call may be repeated.
+ * Blocks that sky_sequence_save would leave out are withdrawn with all after them.
  * Errors: SKY_E_PARAM (no push), and those of sky_sequence_save */
 SKY_API sky_status sky_sequence_push(sky_sequence *sequence, size_t computed_tokens);
 /* Withdraw what was announced and not pushed. *saved_blocks and *saved_bytes: what was put; NULL:

@@ -259,9 +259,10 @@ uint32_t sky__save_tokens_max(const sky_sequence *q);
 /* missing[b]: no tier has block b, or none that is of use: a tier that is asked whether it has one
  * does not look inside. */
 sky_status sky__save_missing(sky_sequence *q, uint32_t block_count, uint64_t *missing);
-/* Put those of blocks [first, end) that are missing, from the engine's rows, under the scratch's
- * keys. Errors: as sky_sequence_save */
-sky_status sky__save_range(sky_sequence *q, uint32_t first, uint32_t end, const uint64_t *missing,
+/* Put those of blocks [first, *end) that are missing, from the engine's rows, under the scratch's
+ * keys. *end: where it stopped, which is sooner when a restored block's rows are gone.
+ * Errors: as sky_sequence_save; *end is then as it was */
+sky_status sky__save_range(sky_sequence *q, uint32_t first, uint32_t *end, const uint64_t *missing,
                            sky_saved *saved);
 /* Rows of blocks [first, first + count): one extraction, or one long block. The scratch's first
  * items then hold their keys, and spans over the engine's rows, or over `staging`.

@@ -2,7 +2,8 @@
  * put as soon as the engine has it. The other side is await.c. Both know the keys from the tokens.
  *
  * What is still to come is announced again with every push: so it outlasts the time that an
- * announcement holds, and a host that was started again meanwhile knows of it. */
+ * announcement holds, and a host that was started again meanwhile knows of it. If the rows of a
+ * restored block are gone, the prompt ends before it: the rest is withdrawn. */
 #include <skymem/manager.h>
 
 #include <stdlib.h>
@@ -100,20 +101,22 @@ sky_status sky_sequence_push(sky_sequence *sequence, size_t computed_tokens) {
     sky__push *p = q ? q->pushing : NULL;
     if (!p)
         return SKY_E_PARAM;
-    uint32_t end = sky__whole_blocks(q, computed_tokens);
-    end = end < p->count ? end : p->count;
+    uint32_t whole = sky__whole_blocks(q, computed_tokens);
+    uint32_t wanted = whole < p->count ? whole : p->count, end = wanted;
     if (end <= p->pushed)
         return SKY_OK;
     if (atomic_load(&q->cancelled))
         return SKY_E_CANCELLED;
     uint32_t before = p->saved.blocks;
     memcpy(q->scratch.keys, p->keys, p->count * sizeof *p->keys);
-    sky_status status = sky__save_range(q, p->pushed, end, p->missing, &p->saved);
+    sky_status status = sky__save_range(q, p->pushed, &end, p->missing, &p->saved);
     sky_count(&sky__cache_counts(q->manager->cache)->saved_blocks, p->saved.blocks - before);
     if (status != SKY_OK)
         return status;
     p->pushed = end;
-    tell_missing(q, SKY_OP_ANNOUNCE);
+    tell_missing(q, end < wanted ? SKY_OP_WITHDRAW : SKY_OP_ANNOUNCE);
+    if (end < wanted)
+        p->count = end; /* without that block nothing after it can be found */
     return SKY_OK;
 }
 

@@ -1,7 +1,7 @@
 /* Proves: what one sequence pushes while its engine computes comes to another that awaits it, block
- * by block, and the answer is the cold one; when the first gives up, stands still or never was, the
- * second ends its wait, and computes the rest; and so it does when computing is sooner, by the rule
- * of await.c. */
+ * by block, and the answer is the cold one; when the first gives up, stands still, never was or has
+ * a block no longer, the second ends its wait, and computes the rest; and so it does when computing
+ * is sooner, by the rule of await.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -305,6 +305,29 @@ static void what_is_stored_is_not_pushed_again(void **state) {
     close_both();
 }
 
+/* A restored block went, and its rows with it: nobody is to put it, nor what follows it. */
+static void what_cannot_be_put_any_more_is_withdrawn(void **state) {
+    (void)state;
+    const uint32_t block = 3, end = TOKENS / BLOCK_TOKENS * BLOCK_TOKENS;
+    open_both(made_up_layout(1, 2, 64));
+    world_cold(&producer, end);
+    assert_int_equal(world_save(&producer, 640), 640 / BLOCK_TOKENS);
+    sky_lookup found = world_look(&producer, TOKENS, 0);
+    assert_int_equal(found.hit_tokens, 640);
+    world_remove(&producer, 512, BLOCK_TOKENS, block);
+    assert_int_equal(sky_sequence_push_begin(producer.sequence, producer.prompt, TOKENS), SKY_OK);
+    wait_begin(LONG);
+    until_some_wait();
+    compute(640, 800);
+    assert_int_equal(metric(SKY_METRIC_CACHE_ANNOUNCED), 0);
+    wait_end(SKY_MISS, block * BLOCK_TOKENS);
+    compute(800, TOKENS); /* which is fine, and puts nothing */
+    uint32_t blocks;
+    assert_int_equal(sky_sequence_push_end(producer.sequence, &blocks, NULL), SKY_OK);
+    assert_int_equal(blocks, 0);
+    close_both();
+}
+
 static void wrong_calls_are_refused(void **state) {
     (void)state;
     uint32_t stored;
@@ -345,6 +368,7 @@ int main(void) {
         cmocka_unit_test(an_engine_that_is_slower_waits_on),
         cmocka_unit_test(a_push_announces_the_rest_again),
         cmocka_unit_test(what_is_stored_is_not_pushed_again),
+        cmocka_unit_test(what_cannot_be_put_any_more_is_withdrawn),
         cmocka_unit_test(wrong_calls_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -165,15 +165,15 @@ sky_status sky__save_missing(sky_sequence *q, uint32_t block_count, uint64_t *mi
     return status;
 }
 
-sky_status sky__save_range(sky_sequence *q, uint32_t first, uint32_t end, const uint64_t *missing,
+sky_status sky__save_range(sky_sequence *q, uint32_t first, uint32_t *end, const uint64_t *missing,
                            sky_saved *saved) {
     uint32_t tokens_max = sky__save_tokens_max(q);
     uint32_t run_max = q->manager->block_tokens > tokens_max
                            ? 1
                            : tokens_max / q->manager->block_tokens;
     sky_status status = SKY_OK;
-    for (uint32_t b = first, run; status == SKY_OK && b < end; b += run) {
-        for (run = 0; run < run_max && b + run < end && missing[b + run];)
+    for (uint32_t b = first, run; status == SKY_OK && b < *end; b += run) {
+        for (run = 0; run < run_max && b + run < *end && missing[b + run];)
             run++;
         if (run > 0)
             status = put_blocks(q, b, run, saved);
@@ -181,8 +181,10 @@ sky_status sky__save_range(sky_sequence *q, uint32_t first, uint32_t end, const 
             run = 1;
         /* A block that was there at the lookup and is not now: the engine has its rows no more, and
          * without it nothing after it can be found. */
-        if (status == SKY_E_PARAM && b * q->manager->block_tokens < q->restored_tokens)
+        if (status == SKY_E_PARAM && b * q->manager->block_tokens < q->restored_tokens) {
+            *end = b;
             return SKY_OK;
+        }
     }
     return status;
 }
@@ -217,7 +219,8 @@ sky_status sky_sequence_save(sky_sequence *sequence, const uint32_t *tokens, siz
         status = sky__save_missing(q, block_count, q->scratch.stored);
     if (status == SKY_OK && block_count > 0) {
         sky_status levels = put_levels(q, block_count, q->scratch.stored, &saved);
-        status = sky__save_range(q, 0, block_count, q->scratch.stored, &saved);
+        uint32_t end = block_count;
+        status = sky__save_range(q, 0, &end, q->scratch.stored, &saved);
         status = status == SKY_OK ? levels : status;
     }
     sky_count(&sky__cache_counts(q->manager->cache)->saved_blocks, saved.blocks);
