@@ -98,7 +98,8 @@ typedef struct {
     sky_status (*extract)(void *self, uint32_t first_token, uint32_t token_count, sky_state *out);
 
     /* Prepare to take a prefix of token_count tokens and say where its rows go: all of them for
-     * full layers, the last min(W, token_count) for window layers. The state before is dropped.
+     * full layers, the last min(W, token_count) for window layers. The state before is dropped. A
+     * tensor may have room for more rows, which are not written.
      * Owner:  as extract: the caller writes the rows, then calls restore_end
      * Errors: SKY_E_FULL (longer than the context), SKY_E_NOMEM. What has no room for all these
      *         rows and what extract must not hand out either count as SKY_E_CORRUPT: nothing is

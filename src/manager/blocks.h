@@ -120,13 +120,12 @@ bool sky__engine_complete(const sky_engine *engine);
 
 /* ---- engine.c ---- */
 
-/* As the engine's extract, to q->rows: rows of every layer, at least those asked for; with room for
- * spans over them.
+/* As the engine's extract, to q->rows: these rows of every layer; with room for spans over them.
  * Errors: those of the engine; SKY_E_CORRUPT: it says that they lie where they cannot; SKY_E_NOMEM
  */
 sky_status sky__engine_extract(sky_sequence *q, uint32_t first_token, uint32_t token_count);
-/* As the engine's restore_begin, to q->rows: room for rows of every layer, at least of those that a
- * prefix of so many tokens needs. Errors: as sky__engine_extract */
+/* As the engine's restore_begin, to q->rows: room for those rows of every layer that a prefix of so
+ * many tokens needs. Errors: as sky__engine_extract */
 sky_status sky__engine_restore_begin(sky_sequence *q, uint32_t token_count);
 /* The rows are written. Errors: those of the engine */
 sky_status sky__engine_restore_end(sky_sequence *q);

@@ -47,10 +47,10 @@ static sky_status reserve_spans(sky_sequence *q, uint32_t token_count) {
 }
 
 /* The engine says where rows [first_token, end_token) of every layer are, or, if only windows count
- * (cut), of a window layer the last of them.
+ * (cut), of a window layer the last of them. What else it has room for is left alone.
  * Errors: SKY_E_CORRUPT: it does not, or they are others */
-static sky_status check_state(sky_sequence *q, const sky_state *state, uint32_t first_token,
-                              uint32_t end_token, bool cut) {
+static sky_status take_state(sky_sequence *q, const sky_state *state, uint32_t first_token,
+                             uint32_t end_token, bool cut) {
     const sky_payload *payload = &q->manager->payload;
     bool good = state->tensors == q->rows && state->tensor_count == payload->row_sets;
     for (uint32_t i = 0; good && i < payload->row_sets; i++) {
@@ -58,7 +58,10 @@ static sky_status check_state(sky_sequence *q, const sky_state *state, uint32_t 
         const sky_layer_group *group = &payload->layout.groups[s.group];
         uint32_t window = cut ? group->window_tokens : 0;
         uint32_t first = window && window < end_token ? end_token - window : first_token;
-        good = rows_cover(&q->rows[s.row_set], group, &s, first, end_token);
+        sky_tensor *rows = &q->rows[s.row_set];
+        good = rows_cover(rows, group, &s, first, end_token);
+        if (good)
+            *rows = sky_tensor_slice(rows, first, end_token - first);
     }
     if (good)
         return reserve_spans(q, end_token - first_token);
@@ -77,7 +80,7 @@ sky_status sky__engine_extract(sky_sequence *q, uint32_t first_token, uint32_t t
     sky_state state = empty_state(q);
     sky_status status = clamp_status(
         q->engine.ops->extract(q->engine.self, first_token, token_count, &state));
-    return status == SKY_OK ? check_state(q, &state, first_token, first_token + token_count, false)
+    return status == SKY_OK ? take_state(q, &state, first_token, first_token + token_count, false)
                             : status;
 }
 
@@ -85,7 +88,7 @@ sky_status sky__engine_restore_begin(sky_sequence *q, uint32_t token_count) {
     sky_state state = empty_state(q);
     sky_status status = clamp_status(
         q->engine.ops->restore_begin(q->engine.self, token_count, &state));
-    return status == SKY_OK ? check_state(q, &state, 0, token_count, true) : status;
+    return status == SKY_OK ? take_state(q, &state, 0, token_count, true) : status;
 }
 
 sky_status sky__engine_advance(sky_sequence *q, const uint32_t *tokens, uint32_t first_token,

@@ -153,18 +153,15 @@ static bool gather_rows(const sky_sequence *q, const sky_load_plan *plan, bool d
     return true;
 }
 
-/* … to where the engine now wants them. False: it wants others. */
-static bool give_rows(const sky_sequence *q, const sky_load_plan *plan, const uint8_t *from) {
+/* … to where the engine now wants them. */
+static void give_rows(const sky_sequence *q, const sky_load_plan *plan, const uint8_t *from) {
     uint32_t tokens = plan->block_count * q->manager->block_tokens;
     for (uint32_t i = 0; i < q->manager->payload.row_sets; i++) {
         sky_payload_section s = sky_payload_section_at(&q->manager->payload, i);
         uint32_t first = first_loaded(q, &s, plan);
-        if (q->rows[s.row_set].first_token != first_needed(q, &s, tokens))
-            return false;
         sky__tensor_scatter(&q->rows[s.row_set], first, tokens - first, from);
         from += (size_t)(tokens - first) * s.row_bytes;
     }
-    return true;
 }
 
 static void free_beside(sky_sequence *q, uint32_t block_count) {
@@ -189,8 +186,10 @@ static bool keep_leading(sky_sequence *q, const sky_load_plan *plan, bool decode
     uint8_t *aside = malloc((size_t)loaded * q->manager->payload.payload_bytes + 1);
     bool kept = aside && gather_rows(q, plan, decoded, aside) &&
                 sky__engine_restore_begin(q, plan->block_count * q->manager->block_tokens) ==
-                    SKY_OK &&
-                give_rows(q, plan, aside) && place_computed(q, plan) == SKY_OK;
+                    SKY_OK;
+    if (kept)
+        give_rows(q, plan, aside);
+    kept = kept && place_computed(q, plan) == SKY_OK;
     free(aside);
     for (uint32_t b = 0; kept && b < plan->block_count; b++)
         if (q->scratch.raw[b].bytes == 0)
