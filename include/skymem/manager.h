@@ -211,7 +211,8 @@ SKY_API int sky_sequence_event_fd(const sky_sequence *sequence);
  *         some layers will not come, and the engine must compute the prefix */
 SKY_API sky_status sky_sequence_load_wait(sky_sequence *sequence, uint32_t layer, sky_time until);
 /* Wait for all layers; then call the engine's restore_end. If a layer failed or did not come by
- * `until`, the verdict is "recompute" and the engine is empty.
+ * `until`, the verdict is "recompute" and the engine is empty. `until` 1 does not wait; 0 gives the
+ * load up, even if all layers are there.
  * Errors: SKY_E_PARAM (no load), SKY_E_CANCELLED */
 SKY_API sky_status sky_sequence_load_end(sky_sequence *sequence, sky_time until, sky_lookup *out);
 

@@ -203,6 +203,20 @@ static void what_does_not_come_in_time_is_computed(void **state) {
     teardown(&s);
 }
 
+/* Though all of it is there. */
+static void what_is_given_up_is_not_taken(void **state) {
+    (void)state;
+    static setting s;
+    setup(&s);
+    begin(&s);
+    for (uint32_t i = 0; i < LAYERS; i++)
+        assert_int_equal(sky_sequence_load_wait(s.w.sequence, stored(i), NEVER), SKY_OK);
+    end_in_vain(&s, 0);
+    begin(&s);
+    end_well(&s);
+    teardown(&s);
+}
+
 static void a_layer_that_is_gone_ends_the_load(void **state) {
     (void)state;
     static setting s;
@@ -284,10 +298,13 @@ static void nothing_found_is_a_miss(void **state) {
     assert_int_equal(found.hit_tokens, 0);
     assert_int_equal(sky_sequence_load_end(s.w.sequence, NEVER, &found), SKY_OK);
     assert_int_equal(found.verdict, SKY_VERDICT_MISS);
+    assert_int_equal(sky_sequence_load_begin(s.w.sequence, s.w.prompt, TOKENS, &found), SKY_OK);
+    assert_int_equal(sky_sequence_load_end(s.w.sequence, 0, &found), SKY_OK);
+    assert_int_equal(found.verdict, SKY_VERDICT_MISS);
     teardown(&s);
 }
 
-/* What lies coded comes whole, in begin. */
+/* What lies coded comes whole, in begin; and is given up all the same. */
 static void coded_blocks_come_at_once(void **state) {
     (void)state;
     static setting s;
@@ -301,6 +318,8 @@ static void coded_blocks_come_at_once(void **state) {
     for (uint32_t i = 0; i < LAYERS; i++)
         assert_int_equal(sky_sequence_load_wait(s.w.sequence, i, 1), SKY_OK);
     end_well(&s);
+    begin(&s);
+    end_in_vain(&s, 0);
     teardown(&s);
     snprintf(command, sizeof command, "rm -rf %s", folder);
     assert_int_equal(system(command), 0);
@@ -530,6 +549,7 @@ int main(void) {
         cmocka_unit_test(layers_come_in_any_order_or_unasked),
         cmocka_unit_test(what_is_late_comes_later),
         cmocka_unit_test(what_does_not_come_in_time_is_computed),
+        cmocka_unit_test(what_is_given_up_is_not_taken),
         cmocka_unit_test(a_layer_that_is_gone_ends_the_load),
         cmocka_unit_test(a_damaged_block_ends_the_load_and_is_saved_again),
         cmocka_unit_test(a_cancelled_load_ends),

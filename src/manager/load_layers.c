@@ -348,19 +348,30 @@ sky_status sky_sequence_load_wait(sky_sequence *sequence, uint32_t layer, sky_ti
     return wait_until(l, stored, until);
 }
 
+/* As wait_until. until 0: the caller does not want them. */
+static sky_status wait_for_all(sky__layers *l, sky_time until) {
+    if (until != 0)
+        return wait_until(l, NO_LAYER, until);
+    if (atomic_load(&l->q->cancelled))
+        return SKY_E_CANCELLED;
+    return l->failed != SKY_OK ? l->failed : SKY_E_DEADLINE;
+}
+
 /* The engine takes the layers, if all are there: *found says what it now holds. */
 static void finish_load(sky__layers *l, sky_status status, sky_lookup *found) {
     sky_sequence *q = l->q;
     give_up(l);
-    if (status == SKY_OK)
-        status = sky__engine_restore_end(q);
-    else
-        q->engine.ops->restore_end(q->engine.self, false);
     if (status != SKY_OK)
+        q->engine.ops->restore_end(q->engine.self, false);
+    else if (!l->whole)
+        status = sky__engine_restore_end(q);
+    if (status != SKY_OK && found->hit_tokens > 0)
         *found = (sky_lookup){.verdict = SKY_VERDICT_RECOMPUTE,
                               .prompt_tokens = found->prompt_tokens,
                               .corrupt_blocks = status == SKY_E_CORRUPT && q->spoiled};
     q->restored_tokens = found->hit_tokens;
+    if (l->whole)
+        return; /* it was counted when it came */
     found->load_ns = sky_now() - l->began;
     sky__load_count(q, found, l->wanted_blocks);
 }
@@ -369,12 +380,9 @@ sky_status sky_sequence_load_end(sky_sequence *sequence, sky_time until, sky_loo
     sky__layers *l = sequence ? sequence->loading : NULL;
     if (!l || !out)
         return SKY_E_PARAM;
-    sky_status status = wait_until(l, NO_LAYER, until);
+    sky_status status = wait_for_all(l, until);
     sky_lookup found = l->found;
-    if (!l->whole)
-        finish_load(l, status, &found);
-    else if (status != SKY_OK) /* cancelled, when all was taken */
-        sequence->engine.ops->restore_end(sequence->engine.self, false);
+    finish_load(l, status, &found);
     sky__layers_free(l);
     sequence->loading = NULL;
     if (status == SKY_E_CANCELLED)

@@ -149,7 +149,10 @@ class LayerLoad:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self.end(None if kind is None else 0)
+        if kind is None:
+            self.end()
+        else:
+            self.lookup = _lookup(self.sequence.load_give_up())
 
 
 class LayerSave:

@@ -2,6 +2,7 @@
  * pushes while another waits for them.
  *
  *   load_begin ─ load_wait(layer) … ─ load_end      the engine's arrays are held until the end
+ *                                   ─ load_give_up  … and it takes nothing
  *   save_begin ─ save_layer(layer, k, v) … ─ save_end
  *   push_begin ─ push(tokens) … ─ push_end          await_blocks
  *
@@ -33,7 +34,7 @@ static void load_abandon(sequence_object *s) {
     PyObject *kind, *value, *trace;
     PyErr_Fetch(&kind, &value, &trace);
     trip t;
-    if (!load_end(s, 1, &t))
+    if (!load_end(s, 0, &t))
         PyErr_Clear();
     PyErr_Restore(kind, value, trace);
 }
@@ -89,6 +90,13 @@ PyObject *sequence_load_end(PyObject *self, PyObject *timeout) {
     if ((timeout != Py_None && time_in(timeout, &until) < 0) || !load_end(s, until, &t))
         return NULL;
     return lookup_tuple(s, &t.lookup);
+}
+
+PyObject *sequence_load_give_up(PyObject *self, PyObject *unused) {
+    (void)unused;
+    sequence_object *s = (sequence_object *)self;
+    trip t;
+    return load_end(s, 0, &t) ? lookup_tuple(s, &t.lookup) : NULL;
 }
 
 PyObject *sequence_fileno(PyObject *self, PyObject *unused) {

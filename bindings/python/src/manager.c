@@ -494,6 +494,7 @@ static PyMethodDef sequence_methods[] = {
     {"load_begin", sequence_load_begin, METH_O, "Begin to load, layer by layer: as load."},
     {"load_wait", sequence_load_wait, METH_VARARGS, "(layer, seconds): is the layer there?"},
     {"load_end", sequence_load_end, METH_O, "Wait so many seconds for the rest: as load."},
+    {"load_give_up", sequence_load_give_up, METH_NOARGS, "End it, and take nothing: as load."},
     {"save_begin", sequence_save_begin, METH_O, "Begin to save; the first token that is wanted."},
     {"save_layer", sequence_save_layer, METH_VARARGS, "(layer, first token, keys, values)."},
     {"save_end", sequence_save_end, METH_NOARGS, "Store the blocks: (blocks, bytes)."},

@@ -60,6 +60,7 @@ PyObject *lookup_tuple(const sequence_object *s, const sky_lookup *l);
 PyObject *sequence_load_begin(PyObject *self, PyObject *list);
 PyObject *sequence_load_wait(PyObject *self, PyObject *args);
 PyObject *sequence_load_end(PyObject *self, PyObject *timeout);
+PyObject *sequence_load_give_up(PyObject *self, PyObject *unused);
 PyObject *sequence_save_begin(PyObject *self, PyObject *list);
 PyObject *sequence_save_layer(PyObject *self, PyObject *args);
 PyObject *sequence_save_end(PyObject *self, PyObject *unused);

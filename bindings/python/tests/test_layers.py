@@ -154,6 +154,24 @@ def test_what_comes_is_late_and_then_there(gate: skymem.Cache) -> None:
     assert load.end().hit_tokens == 512 and two.right()
 
 
+@pytest.mark.parametrize("url", ["mem:64MiB", "disk:{}/store", "disk:{}/store?level=lossless"])
+def test_an_exception_gives_a_load_up_that_has_come(tmp_path: Path, url: str) -> None:
+    with skymem.Cache(url.format(tmp_path)) as cache:
+        manager = saved(cache)
+        two = Toy()
+        sequence = Sequence(manager, two)
+        with pytest.raises(ZeroDivisionError):
+            with sequence.load_layers(TOKENS) as load:
+                take(load, two)
+                fails()
+        assert load.lookup.verdict == "recompute" and load.lookup.hit_tokens == 0
+        assert two.count == 0
+        with sequence.load_layers(TOKENS) as load:
+            take(load, two)
+        assert load.lookup.verdict == "hit" and two.right()
+        del manager, sequence, load
+
+
 def test_a_load_that_is_given_up_leaves_the_arrays_alone(script: Script) -> None:
     script(
         """
