@@ -136,7 +136,7 @@ static sky_status load_model(sky_llama *llama, const sky_llama_options *options,
     snprintf(settings, sizeof settings, "%s kv=%s flash=%d rope=model", ADAPTER_FORMAT, kv,
              llama->flash_attention);
     sky_status status = sky__llama_fingerprint(options->model_path, settings, llama->fingerprint,
-                                               error);
+                                               &llama->rope_by_context, error);
     if (status != SKY_OK)
         return status;
     last_error[0] = 0;

@@ -52,6 +52,7 @@ struct sky_llama {
     sky_llama_progress_fn progress; /* NULL: none */
     void *progress_context;
     uint8_t fingerprint[32];
+    bool rope_by_context; /* keys turn by the size of the context */
 
     bool shape_known; /* else `refusal` is why not, or nobody asked yet */
     blob_shape shape;
@@ -138,10 +139,11 @@ sky_status sky__llama_prepare(sky_llama *llama);
 /* Make room for a blob, its pages touched. Errors: SKY_E_NOMEM */
 sky_status sky__llama_blob_reserve(sky_llama *llama, size_t bytes);
 
-/* 32 bytes that change with the model file's content or the settings.
+/* 32 bytes that change with the model file's content or the settings; and whether llama.cpp turns
+ * the model's keys by the size of the context.
  * Errors: SKY_E_IO, SKY_E_SYNTAX (not a GGUF, or shorter than it says), SKY_E_NOMEM */
 sky_status sky__llama_fingerprint(const char *model_path, const char *settings, uint8_t out[32],
-                                  sky_error *error);
+                                  bool *rope_by_context, sky_error *error);
 
 /* Fill in *error (NULL is fine) and return status. */
 sky_status sky__llama_fail(sky_error *error, sky_status status, const char *format, ...)

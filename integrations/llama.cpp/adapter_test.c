@@ -234,6 +234,26 @@ static void what_cannot_be_cached_is_answered(void **state) {
     unlink(path);
 }
 
+/* llama.cpp turns the keys of such a model by the size of the context, which is in no key. */
+static void rows_of_another_context_are_not_restored(void **state) {
+    (void)state;
+    char path[256];
+    bench small, large;
+    tiny_model_write("longrope", 0, 1, path, sizeof path);
+    const sky_llama_options options = {.model_path = path};
+    bench_open(&small, &options, 600, 64);
+    bench_answer(&small, prompt, 0, 600, 1);
+    bench_save(&small, prompt, 600);
+    bench_open(&large, &options, TOKENS_MAX, 64);
+    unlink(path);
+    answer cold = bench_answer(&large, prompt, 0, 600, 8);
+    bench_share(&large, &small, 64);
+    bench_expect(&large, prompt, 600, 0, &cold);
+    assert_non_null(strstr(sky_manager_refusal(large.manager), "size of the context"));
+    bench_close(&large);
+    bench_close(&small);
+}
+
 static void the_engine_does_not_lend_what_it_does_not_hold(void **state) {
     (void)state;
     bench b;
@@ -420,6 +440,7 @@ int main(void) {
         cmocka_unit_test(the_next_turn_hits_what_was_generated),
         cmocka_unit_test(another_model_or_kv_type_never_hits),
         cmocka_unit_test(what_cannot_be_cached_is_answered),
+        cmocka_unit_test(rows_of_another_context_are_not_restored),
         cmocka_unit_test(the_engine_does_not_lend_what_it_does_not_hold),
         cmocka_unit_test(llama_cpps_own_restore_stands_beside_ours),
         cmocka_unit_test(prompts_that_do_not_fit_are_an_error),

@@ -209,9 +209,15 @@ static sky_status digest_part(const char *path, part *p, uint8_t out[32], sky_er
     return SKY_OK;
 }
 
-/* Where tensor data starts and ends, and how many files the model has. */
-static sky_status read_table(const char *path, const model_file *file, size_t *data_offset,
-                             uint32_t *split_count, sky_error *error) {
+/* What a file's header says. */
+typedef struct {
+    size_t data_offset;   /* where tensor data starts */
+    uint32_t split_count; /* files that the model has */
+    bool rope_by_context; /* two sets of factors: one for large contexts, one for others */
+} file_table;
+
+static sky_status read_table(const char *path, const model_file *file, file_table *out,
+                             sky_error *error) {
     char magic[4];
     if (pread(file->fd, magic, 4, 0) != 4 || memcmp(magic, "GGUF", 4) != 0)
         return sky__llama_fail(error, SKY_E_SYNTAX, "%s: not a GGUF model file", path);
@@ -228,15 +234,16 @@ static sky_status read_table(const char *path, const model_file *file, size_t *d
             end = tensor_end;
     }
     int64_t key = gguf_find_key(table, "split.count");
-    *split_count = key >= 0 && gguf_get_kv_type(table, key) == GGUF_TYPE_UINT16
-                       ? gguf_get_val_u16(table, key)
-                       : 1;
+    bool split = key >= 0 && gguf_get_kv_type(table, key) == GGUF_TYPE_UINT16;
+    *out = (file_table){.data_offset = offset,
+                        .split_count = split ? gguf_get_val_u16(table, key) : 1,
+                        .rope_by_context = gguf_find_tensor(table, "rope_factors_long.weight") >=
+                                           0};
     gguf_free(table);
     if (offset > file->bytes || end > file->bytes)
         return sky__llama_fail(error, SKY_E_SYNTAX,
                                "%s: the file ends at byte %zu of %zu; fetch it again", path,
                                file->bytes, end);
-    *data_offset = offset;
     return SKY_OK;
 }
 
@@ -252,21 +259,20 @@ static sky_status digest_content(const char *path, const model_file *file, size_
 }
 
 /* Fold one file into `digest`. */
-static sky_status add_file(const char *path, uint8_t digest[32], uint32_t *split_count,
+static sky_status add_file(const char *path, uint8_t digest[32], file_table *out,
                            sky_error *error) {
     model_file file = {0};
     sky_status status = open_model(path, &file, error);
     if (status != SKY_OK)
         return status;
-    size_t data_offset = 0;
     uint8_t content[32];
-    status = read_table(path, &file, &data_offset, split_count, error);
+    status = read_table(path, &file, out, error);
     if (status == SKY_OK)
-        status = digest_content(path, &file, data_offset, content, error);
+        status = digest_content(path, &file, out->data_offset, content, error);
     if (status == SKY_OK) {
         part header = {.file = &file,
                        .first = {digest, 32},
-                       .to = data_offset,
+                       .to = out->data_offset,
                        .last = {content, sizeof content}};
         status = digest_part(path, &header, digest, error);
     }
@@ -275,13 +281,15 @@ static sky_status add_file(const char *path, uint8_t digest[32], uint32_t *split
 }
 
 sky_status sky__llama_fingerprint(const char *model_path, const char *settings, uint8_t out[32],
-                                  sky_error *error) {
+                                  bool *rope_by_context, sky_error *error) {
     uint8_t digest[32];
     sky_span piece = {(void *)(uintptr_t)settings, strlen(settings)};
     sky_digest(&piece, 1, digest);
 
-    uint32_t split_count = 1;
-    sky_status status = add_file(model_path, digest, &split_count, error);
+    file_table table = {.split_count = 1};
+    sky_status status = add_file(model_path, digest, &table, error);
+    uint32_t split_count = table.split_count;
+    bool by_context = table.rope_by_context;
     char prefix[PATH_BYTES], path[PATH_BYTES];
     if (status == SKY_OK && split_count > 1 &&
         (split_count > SPLITS_MAX ||
@@ -290,11 +298,13 @@ sky_status sky__llama_fingerprint(const char *model_path, const char *settings, 
                                  "%s: a model of %u files; name the first, …-00001-of-%05u.gguf",
                                  model_path, split_count, split_count);
     for (uint32_t i = 1; status == SKY_OK && i < split_count; i++) {
-        uint32_t ignored;
         llama_split_path(path, sizeof path, prefix, (int32_t)i, (int32_t)split_count);
-        status = add_file(path, digest, &ignored, error);
+        status = add_file(path, digest, &table, error);
+        by_context |= table.rope_by_context;
     }
-    if (status == SKY_OK)
-        memcpy(out, digest, 32);
-    return status;
+    if (status != SKY_OK)
+        return status;
+    memcpy(out, digest, 32);
+    *rope_by_context = by_context;
+    return SKY_OK;
 }

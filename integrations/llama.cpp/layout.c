@@ -17,6 +17,9 @@ static const char *refused_by_kind(const sky_llama *llama) {
     if (rope == LLAMA_ROPE_TYPE_MROPE || rope == LLAMA_ROPE_TYPE_IMROPE ||
         rope == LLAMA_ROPE_TYPE_VISION)
         return "the model's positions have several dimensions (M-RoPE)";
+    if (llama->rope_by_context)
+        return "llama.cpp turns the model's keys by the size of the context (longrope): rows of "
+               "one size are wrong in another";
     if (!llama->flash_attention)
         return "flash attention is off: llama.cpp then keeps V transposed, which cannot be cut "
                "into blocks";

@@ -11,7 +11,8 @@
  * to that. sky_sequence_cancel may come at any time. Different adapters work in parallel.
  *
  * Caveats: KV is stored after rope, as llama.cpp keeps it, so it is right on any machine but equal
- * to the last bit only on CPUs that run the same kernels.
+ * to the last bit only on CPUs that run the same kernels. A model with longrope is not cached, as
+ * llama.cpp turns its keys by the size of the context, which grows with the prompts.
  *
  * Several slots and a model with a window: a restored prompt that is longer than the window goes
  * on with other low bits than a cold one. Rows that have left the window cannot be stored any more,

@@ -36,16 +36,32 @@ static void add(writer *w, const char *name, int64_t columns, int64_t rows) {
     gguf_add_tensor(w->file, t);
 }
 
-static void add_to_layer(writer *w, int layer, const char *part, int64_t columns, int64_t rows) {
-    char name[64];
-    snprintf(name, sizeof name, "blk.%d.%s.weight", layer, part);
-    add(w, name, columns, rows);
-}
-
 static void set_number(writer *w, const char *architecture, const char *key, uint32_t value) {
     char name[64];
     snprintf(name, sizeof name, "%s.%s", architecture, key);
     gguf_set_val_u32(w->file, name, value);
+}
+
+/* By what each pair of a key's dimensions is slowed down. */
+static void add_factors(writer *w, const char *name, float factor) {
+    struct ggml_tensor *t = ggml_new_tensor_1d(w->tensors, GGML_TYPE_F32, HEAD_WIDTH / 2);
+    ggml_set_name(t, name);
+    for (int i = 0; i < HEAD_WIDTH / 2; i++)
+        ((float *)t->data)[i] = factor;
+    gguf_add_tensor(w->file, t);
+}
+
+static void add_longrope(writer *w) {
+    gguf_set_val_str(w->file, "llama.rope.scaling.type", "longrope");
+    set_number(w, "llama", "rope.scaling.original_context_length", 1024);
+    add_factors(w, "rope_factors_long.weight", 4);
+    add_factors(w, "rope_factors_short.weight", 1);
+}
+
+static void add_to_layer(writer *w, int layer, const char *part, int64_t columns, int64_t rows) {
+    char name[64];
+    snprintf(name, sizeof name, "blk.%d.%s.weight", layer, part);
+    add(w, name, columns, rows);
 }
 
 static void set_metadata(writer *w, const char *architecture, uint32_t window_tokens) {
@@ -96,6 +112,10 @@ void tiny_model_write(const char *architecture, uint32_t window_tokens, uint64_t
     writer w = {ggml_init((struct ggml_init_params){.mem_size = 16u << 20}), gguf_init_empty(),
                 seed};
     assert(w.tensors && w.file);
+    if (strcmp(architecture, "longrope") == 0) {
+        architecture = "llama";
+        add_longrope(&w);
+    }
     set_metadata(&w, architecture, window_tokens);
     add(&w, "token_embd.weight", WIDTH, TINY_VOCABULARY);
     add(&w, "output_norm.weight", WIDTH, 0);
