@@ -18,6 +18,8 @@
  *   an engine that can computes the head where the tiers alone would be late, and blocks come from
  *   where it gets to by the deadline
  *
+ *   a prefix of more blocks than the pacer has room for: several in a row count as one
+ *
  * Without one, and with an engine that can: blocks come from the end backwards, each as its own
  * tier has it best, and the engine computes from the front until they meet. The engine's rows of
  * the tail are written meanwhile, those of the head when they have met. A block that does not come,
@@ -142,7 +144,7 @@ static void judge_tier(sky_sequence *q, uint32_t found, sky_load_plan *plan) {
     double budget = left * (1 + PER_REFUSAL * t->refusals) - t->link.delay_ns;
     double rate = t->link.unsettled ? UNSETTLED * t->link.rate : t->link.rate;
     double ns_per_byte = rate > 0 ? least_share(q, t) / rate * 1e9 : 0;
-    uint32_t most = found < SKY_PACER_SEGMENTS_MAX ? found : SKY_PACER_SEGMENTS_MAX;
+    uint32_t most = found;
     if (found > 0 && left > 0 && does_without(t, plan->deadline_ns))
         most = 0;
     uint32_t least = t->link.unsettled && budget > 0 ? 2 * t->brought + AT_LEAST : 0, all = most;
@@ -166,26 +168,30 @@ void sky__load_worth(sky_sequence *q, uint32_t found, sky_load_plan *plan) {
 
 /* ---- asking ---- */
 
-/* A block on its way. */
+/* Blocks of a segment on their way. */
 typedef struct {
     uint32_t request; /* 0: none */
     sky_coding wanted;
-    uint32_t block;
-    uint32_t parts;
+    uint32_t first, count;
+    uint32_t parts;  /* 0: there is no room for them */
     sky_batch batch; /* id 0: not asked for yet, as others' batches are too many */
-    sky_item item;
-    bool again; /* who may hold it did not answer: asked for once more */
+    sky_item *items; /* [count] */
+    bool again;      /* who may hold one did not answer: asked for once more */
 } flight;
 
 typedef struct {
     sky_sequence *q;
     sky_pacer *pacer;
     sky_paced_tier *tier;
-    const sky_segment *segments;
-    uint8_t *here; /* [block_count] parts of each block that came whole */
+    sky_segment *segments;   /* [segment_count] */
+    uint32_t segment_blocks; /* of each but the last; 1: a segment is a block */
+    uint32_t segment_count;
+    sky_item *items; /* [SKY_PACER_FLIGHTS_MAX × segment_blocks] */
+    uint8_t *here;   /* [block_count] parts of each block that came whole */
     uint32_t block_count;
     uint32_t window; /* blocks at a prefix's end that it needs both parts of; 0: of all */
     uint32_t tiers;  /* as sky_call's */
+    uint8_t far;     /* blocks of nearer tiers than this one take none of its time */
     sky__head *head; /* NULL: the engine computes nothing */
     bool aside;      /* this is not the engine's thread */
     bool timed;      /* there is a deadline */
@@ -201,60 +207,97 @@ static flight *find_flight(paced *p, uint32_t request) {
     return NULL;
 }
 
-static void release_claim(paced *p, uint32_t block, bool delivered) {
-    sky__flights_release(&p->q->manager->flights, &p->q->scratch.claims[block], delivered);
+/* Blocks before this segment. */
+static uint32_t blocks_before(const paced *p, uint32_t segment) {
+    uint32_t blocks = segment * p->segment_blocks;
+    return blocks < p->block_count ? blocks : p->block_count;
+}
+
+/* came: those that did are where others find them. */
+static void release_claims(paced *p, const flight *f, uint32_t count, bool came) {
+    for (uint32_t i = 0; i < count; i++)
+        sky__flights_release(&p->q->manager->flights, &p->q->scratch.claims[f->first + i],
+                             came && f->items[i].status == SKY_OK);
+}
+
+/* False: another sequence brings one of them. Its event tells when that is over, and until then
+ * none is claimed here, as the other may wait for them. */
+static bool claim_blocks(paced *p, const flight *f) {
+    sky_sequence *q = p->q;
+    for (uint32_t i = 0; i < f->count; i++) {
+        uint32_t b = f->first + i;
+        if (!sky__load_shares(q, b, p->tiers) ||
+            sky__flights_claim(&q->manager->flights, &q->scratch.claims[b], &f->items[i].key,
+                               q->event) != SKY__CLAIM_WAITING)
+            continue;
+        release_claims(p, f, i, false);
+        return false;
+    }
+    return true;
 }
 
 /* Without a deadline of its own: it is given up at the end, and a slow tier is no failing one. */
 static void submit_flight(paced *p, flight *f) {
     sky_sequence *q = p->q;
     const sky_call call = {.tiers = p->tiers, .wanted = f->wanted, .event_fd = q->event};
-    if (f->parts && f->wanted == 0 && sky__load_shares(q, f->block, p->tiers) &&
-        sky__flights_claim(&q->manager->flights, &q->scratch.claims[f->block], &f->item.key,
-                           q->event) == SKY__CLAIM_WAITING)
-        return; /* until its event */
-    sky_status status = f->parts ? sky_submit(q->manager->cache, SKY_OP_GET, &f->item, 1, &call,
-                                              &f->batch)
+    if (f->parts && f->wanted == 0 && !claim_blocks(p, f))
+        return;
+    sky_status status = f->parts ? sky_submit(q->manager->cache, SKY_OP_GET, f->items, f->count,
+                                              &call, &f->batch)
                                  : SKY_E_NOMEM;
     if (status == SKY_OK || status == SKY_E_BUSY)
         return;
-    release_claim(p, f->block, false);
-    if (!(p->here[f->block] & SKY__LEAD))
-        q->scratch.items[f->block].status = status;
+    release_claims(p, f, f->count, false);
+    for (uint32_t b = f->first; b < f->first + f->count; b++)
+        if (!(p->here[b] & SKY__LEAD))
+            q->scratch.items[b].status = status;
     sky_pacer_finished(p->pacer, sky_now(), f->request, status);
     f->request = 0;
 }
 
-/* The parts that are asked for, with room for their rows; 0: there is none. What lies coded in a
- * tier that does not decode comes whole. */
+/* The parts that are asked for. */
 static uint32_t parts_of(const paced *p, const sky_pace *pace) {
+    if (p->window > 0 && pace->slice > 0)
+        return SKY__REST;
+    return p->window > 0 && pace->slice_end == 1 ? SKY__LEAD : SKY__LEAD | SKY__REST;
+}
+
+/* … of a block: what lies coded in a tier that does not decode comes whole. */
+static uint32_t parts_of_block(const paced *p, uint32_t block, uint32_t parts) {
+    return p->q->scratch.raw[block].bytes > 0 ? SKY__LEAD | SKY__REST : parts;
+}
+
+/* Have its item get these parts. False: there is no room for their rows. */
+static bool prepare_block(const paced *p, uint32_t block, uint32_t parts) {
     sky_block_scratch *s = &p->q->scratch;
-    uint32_t b = pace->segment, parts = SKY__LEAD | SKY__REST;
-    if (p->window == 0 || s->raw[b].bytes > 0)
-        return parts;
-    if (pace->slice > 0)
-        parts = SKY__REST;
-    else if (pace->slice_end == 1)
-        parts = SKY__LEAD;
+    if (p->window == 0 || s->raw[block].bytes > 0)
+        return true;
     size_t rest_bytes = p->q->manager->payload.payload_bytes -
                         sky_payload_lead_bytes(&p->q->manager->payload);
-    bool outside = b + p->window <= p->block_count; /* in part, if it is the first of the window */
-    if ((parts & SKY__REST) && outside && !s->beside[b] && !(s->beside[b] = malloc(rest_bytes)))
-        return 0;
-    sky__load_spans(p->q, b, parts);
-    return parts;
+    bool outside = block + p->window <= p->block_count; /* in part, if it begins the window */
+    if ((parts & SKY__REST) && outside && !s->beside[block] &&
+        !(s->beside[block] = malloc(rest_bytes)))
+        return false;
+    sky__load_spans(p->q, block, parts);
+    return true;
 }
 
 static void start_flight(paced *p, const sky_pace *pace) {
     const sky_segment *s = &p->segments[pace->segment];
     flight *f = find_flight(p, 0);
     assert(f); /* the pacer has no more under way than there are places */
+    uint32_t first = blocks_before(p, pace->segment), end = blocks_before(p, pace->segment + 1);
     uint32_t parts = parts_of(p, pace);
+    bool room = true;
+    for (uint32_t b = first; b < end; b++)
+        room = room && prepare_block(p, b, parts);
     *f = (flight){.request = pace->request,
                   .wanted = s->form_count > 1 ? p->tier->codings[pace->form] : 0,
-                  .block = pace->segment,
-                  .parts = parts,
-                  .item = p->q->scratch.items[pace->segment]};
+                  .first = first,
+                  .count = end - first,
+                  .parts = room ? parts : 0,
+                  .items = p->items + (size_t)(f - p->flights) * p->segment_blocks};
+    memcpy(f->items, &p->q->scratch.items[first], f->count * sizeof *f->items);
     submit_flight(p, f);
 }
 
@@ -262,7 +305,7 @@ static void give_up(paced *p, flight *f) {
     if (!f || f->request == 0)
         return;
     sky_cancel(p->q->manager->cache, f->batch);
-    release_claim(p, f->block, false);
+    release_claims(p, f, f->count, false);
     f->request = 0;
 }
 
@@ -272,51 +315,67 @@ static void execute_action(paced *p, const sky_pace *pace) {
     else if (pace->kind == SKY_PACE_CANCEL)
         give_up(p, find_flight(p, pace->request));
     else if (pace->kind == SKY_PACE_COMPUTE)
-        sky__head_want(p->head, pace->segment, pace->segment_end);
+        sky__head_want(p->head, blocks_before(p, pace->segment),
+                       blocks_before(p, pace->segment_end));
     else
         p->over = true;
 }
 
+/* What came of it, with a look at what a block begins with, where that shows. */
+static sky_status status_of(const paced *p, uint32_t block, const sky_item *came, uint32_t parts) {
+    const sky_sequence *q = p->q;
+    if (came->status != SKY_OK || !(parts & SKY__LEAD) || q->scratch.raw[block].bytes > 0)
+        return came->status;
+    size_t header_bytes = q->manager->payload.header_bytes;
+    return sky_payload_header_check(&q->manager->payload, block * q->manager->block_tokens,
+                                    q->scratch.headers + block * header_bytes);
+}
+
 /* A better form that is not there leaves the one before as it was; one that is damaged may have
  * spoiled it. */
-static void take_flight(paced *p, const flight *f) {
-    sky_item *item = &p->q->scratch.items[f->block];
-    sky_status status = f->item.status;
+static sky_status take_block(paced *p, uint32_t block, const sky_item *came, uint32_t parts) {
+    sky_item *item = &p->q->scratch.items[block];
+    sky_status status = status_of(p, block, came, parts);
     if (status == SKY_OK)
-        p->here[f->block] |= (uint8_t)f->parts;
+        p->here[block] |= (uint8_t)parts;
     else if (status == SKY_E_CORRUPT)
-        p->here[f->block] &= (uint8_t)~f->parts;
+        p->here[block] &= (uint8_t)~parts;
     else if (item->status == SKY_OK)
-        return;
-    if (f->parts & SKY__LEAD) {
-        item->bytes = f->item.bytes;
-        item->tier = f->item.tier;
-        item->coding = f->item.coding;
-    } else if (status == SKY_OK && f->item.coding > item->coding) {
-        item->coding = f->item.coding; /* of two the lower level is told */
+        return status;
+    if (parts & SKY__LEAD) {
+        item->bytes = came->bytes;
+        item->tier = came->tier;
+        item->coding = came->coding;
+    } else if (status == SKY_OK && came->coding > item->coding) {
+        item->coding = came->coding; /* of two the lower level is told */
     }
-    if ((f->parts & SKY__LEAD) || status == SKY_E_CORRUPT)
+    if ((parts & SKY__LEAD) || status == SKY_E_CORRUPT)
         item->status = status;
+    return status;
 }
 
-/* What came of it, with a look at what a block begins with, where that shows. */
-static sky_status status_of(const paced *p, const flight *f) {
-    const sky_sequence *q = p->q;
-    if (f->item.status != SKY_OK || !(f->parts & SKY__LEAD) || q->scratch.raw[f->block].bytes > 0)
-        return f->item.status;
-    size_t header_bytes = q->manager->payload.header_bytes;
-    return sky_payload_header_check(&q->manager->payload, f->block * q->manager->block_tokens,
-                                    q->scratch.headers + f->block * header_bytes);
+/* SKY_OK: all of it came. */
+static sky_status take_flight(paced *p, const flight *f) {
+    sky_status all = SKY_OK;
+    for (uint32_t i = 0; i < f->count; i++) {
+        uint32_t b = f->first + i;
+        sky_status status = take_block(p, b, &f->items[i], parts_of_block(p, b, f->parts));
+        all = all == SKY_OK ? status : all;
+    }
+    return all;
 }
 
-/* Satellites on this host may have been silent because the engine had the processors, so a block
- * that nobody answered for is asked for once more when it has left them. */
+/* Satellites on this host may have been silent because the engine had the processors, so blocks
+ * that nobody answered for are asked for once more when it has left them. */
 static bool ask_again(const paced *p, flight *f) {
-    if (!p->head || f->again || f->item.status != SKY_E_UNAVAILABLE)
+    bool silent = false;
+    for (uint32_t i = 0; i < f->count; i++)
+        silent |= f->items[i].status == SKY_E_UNAVAILABLE;
+    if (!p->head || f->again || !silent)
         return false;
     f->again = true;
     f->batch = (sky_batch){0};
-    f->item = p->q->scratch.items[f->block];
+    memcpy(f->items, &p->q->scratch.items[f->first], f->count * sizeof *f->items);
     return true;
 }
 
@@ -333,16 +392,14 @@ static bool poll_flights(paced *p) {
         if (f->request == 0 || f->batch.id == 0 ||
             sky_wait(p->q->manager->cache, f->batch, 1) == SKY_E_DEADLINE)
             continue;
-        release_claim(p, f->block, f->item.status == SKY_OK);
+        release_claims(p, f, f->count, true);
         if (ask_again(p, f)) {
             news = true;
             continue;
         }
         uint32_t request = f->request;
         f->request = 0;
-        f->item.status = status_of(p, f);
-        take_flight(p, f);
-        sky_pacer_finished(p->pacer, sky_now(), request, f->item.status);
+        sky_pacer_finished(p->pacer, sky_now(), request, take_flight(p, f));
         news = true;
     }
     return news;
@@ -391,34 +448,50 @@ static void run_all(paced *p) {
         give_up(p, &p->flights[i]);
 }
 
-/* Block b as the pacer sees it. What a nearer tier has takes nothing of this one's time. The rest
- * of a block alone is a range of it, but of one that is coded a tier reads all before it too. */
-static void describe_block(const paced *p, bool nearer, uint32_t b, sky_segment *out) {
+static bool is_nearer(const paced *p, uint32_t block) {
+    return p->q->scratch.stored[block] < p->far;
+}
+
+/* Add a block in one form to its segment. What a nearer tier has takes nothing of this one's time.
+ * The rest of a block alone is a range of it, but of one that is coded a tier reads all before it
+ * too. */
+static void add_block(const paced *p, uint32_t b, uint32_t form, sky_segment *out) {
     const sky_sequence *q = p->q;
     const sky_paced_tier *t = p->tier;
-    uint32_t lead_bytes = sky_payload_lead_bytes(&q->manager->payload);
-    bool whole = p->window == 0 || q->scratch.raw[b].bytes > 0;
+    uint64_t all = NEARER_BYTES, lead = NEARER_BYTES / 2, rest = NEARER_BYTES / 2;
+    if (!is_nearer(p, b)) {
+        bool whole = p->window == 0 || q->scratch.raw[b].bytes > 0;
+        sky_range range = {0, q->manager->payload.payload_bytes};
+        if (whole && q->scratch.items[b].range.bytes != 0 && !(t->whole && p->head))
+            range = q->scratch.items[b].range;
+        all = lead = rest = form_bytes(q, t, form, range);
+        range = (sky_range){0, sky_payload_lead_bytes(&q->manager->payload)};
+        if (!whole)
+            lead = form_bytes(q, t, form, range);
+        if (!whole && !t->coded)
+            rest = all - range.bytes;
+    }
+    out->forms[form].bytes += all;
+    out->lead_bytes[form] += lead;
+    out->rest_bytes[form] += rest;
+}
+
+/* A segment as the pacer sees it. */
+static void describe_segment(const paced *p, uint32_t segment, sky_segment *out) {
+    const sky_paced_tier *t = p->tier;
+    uint32_t first = blocks_before(p, segment), end = blocks_before(p, segment + 1);
+    bool far = false, choice = t->coding_count && (!p->head || p->timed);
     size_t count;
     const sky_level_cost *costs = sky_level_costs(&count);
-    *out = (sky_segment){.token_count = q->manager->block_tokens,
-                         .form_count = 1,
-                         .compute_ns = p->head ? p->engine.block_ns : 0};
-    out->forms[0].bytes = NEARER_BYTES;
-    out->lead_bytes[0] = out->rest_bytes[0] = NEARER_BYTES / 2;
-    if (nearer)
-        return;
-    out->form_count = t->coding_count && (!p->head || p->timed) ? t->coding_count : 1;
+    for (uint32_t b = first; b < end; b++)
+        far |= !is_nearer(p, b);
+    *out = (sky_segment){.token_count = (end - first) * p->q->manager->block_tokens,
+                         .form_count = far && choice ? t->coding_count : 1,
+                         .compute_ns = p->head ? (end - first) * p->engine.block_ns : 0};
     for (uint32_t f = 0; f < out->form_count; f++) {
-        sky_range all = {0, q->manager->payload.payload_bytes};
-        if (whole && q->scratch.items[b].range.bytes != 0 && !(t->whole && p->head))
-            all = q->scratch.items[b].range;
-        uint64_t bytes = form_bytes(q, t, f, all);
-        out->forms[f].bytes = out->lead_bytes[f] = out->rest_bytes[f] = bytes;
-        if (!whole)
-            out->lead_bytes[f] = form_bytes(q, t, f, (sky_range){0, lead_bytes});
-        if (!whole && !t->coded)
-            out->rest_bytes[f] = bytes - lead_bytes;
-        out->forms[f].loss = t->coding_count ? costs[t->codings[f] - 1].loss : 0;
+        out->forms[f].loss = far && t->coding_count ? costs[t->codings[f] - 1].loss : 0;
+        for (uint32_t b = first; b < end; b++)
+            add_block(p, b, f, out);
     }
 }
 
@@ -428,6 +501,11 @@ static uint32_t window_of(const sky_sequence *q, uint32_t block_count) {
     uint32_t tokens = sky_payload_window_tokens(&q->manager->payload);
     uint32_t blocks = (tokens + q->manager->block_tokens - 1) / q->manager->block_tokens;
     return blocks < block_count ? blocks : 0;
+}
+
+/* Segments that have these, even if the last one is a single block. */
+static uint32_t window_segments(const paced *p) {
+    return p->window > 0 ? (p->window + p->segment_blocks - 2) / p->segment_blocks + 1 : 0;
 }
 
 /* Parts of a block that are here. The engine has all rows that a prefix needs of what it computed.
@@ -494,11 +572,12 @@ static sky__engine_belief engine_of(sky_sequence *q, uint32_t block_count) {
 
 static sky_status keep_pace(paced *p, sky_time deadline) {
     sky_time began = sky_now();
-    sky_pacer_options options = sky__pacer_options_of_load(&p->engine, p->q->manager->block_tokens);
+    sky_pacer_options options = sky__pacer_options_of_load(
+        &p->engine, p->segment_blocks * p->q->manager->block_tokens);
     options.deadline_ns = deadline;
-    options.window = p->window;
+    options.window = window_segments(p);
     options.no_refining = p->tier->coding_count == 0;
-    sky_status status = sky_pacer_create(p->segments, p->block_count, &p->tier->link, 1, &options,
+    sky_status status = sky_pacer_create(p->segments, p->segment_count, &p->tier->link, 1, &options,
                                          began, &p->pacer);
     if (status == SKY_OK) {
         run_all(p);
@@ -539,23 +618,31 @@ bool sky__load_computes(const sky_sequence *q, sky_load_plan *plan) {
         if (tier < SKY_TIERS_MAX && tier > plan->tier)
             plan->tier = (uint8_t)tier;
     }
-    return far && plan->block_count <= SKY_PACER_SEGMENTS_MAX && sky__head_can(q);
+    return far && sky__head_can(q);
 }
 
 static sky_status pace_blocks(paced *p, const sky_load_plan *plan) {
     sky_sequence *q = p->q;
-    sky_segment *segments = calloc(p->block_count, sizeof *segments);
-    p->segments = segments;
+    size_t places = (size_t)SKY_PACER_FLIGHTS_MAX * p->segment_blocks;
+    p->segments = calloc(p->segment_count, sizeof *p->segments);
+    p->items = calloc(places, sizeof *p->items);
     p->here = calloc(p->block_count, 1);
-    sky_status status = segments && p->here ? SKY_OK : SKY_E_NOMEM;
-    for (uint32_t b = 0; status == SKY_OK && b < p->block_count; b++) {
-        describe_block(p, q->scratch.stored[b] < plan->tier, b, &segments[b]);
+    sky_status status = p->segments && p->items && p->here ? SKY_OK : SKY_E_NOMEM;
+    for (uint32_t i = 0; status == SKY_OK && i < p->segment_count; i++)
+        describe_segment(p, i, &p->segments[i]);
+    for (uint32_t b = 0; status == SKY_OK && b < p->block_count; b++)
         q->scratch.items[b].status = SKY_E_DEADLINE; /* unless it is asked for, and comes */
-    }
     if (status == SKY_OK)
         status = keep_pace(p, plan->deadline_ns);
-    free(segments);
+    free(p->segments);
+    free(p->items);
     return status;
+}
+
+/* As few blocks in a segment as the pacer has room for. */
+static void cut_segments(paced *p) {
+    p->segment_blocks = (p->block_count + SKY_PACER_SEGMENTS_MAX - 1) / SKY_PACER_SEGMENTS_MAX;
+    p->segment_count = (p->block_count + p->segment_blocks - 1) / p->segment_blocks;
 }
 
 sky_status sky__load_paced(sky_sequence *q, sky_load_plan *plan, uint32_t *leading) {
@@ -567,9 +654,11 @@ sky_status sky__load_paced(sky_sequence *q, sky_load_plan *plan, uint32_t *leadi
                .block_count = plan->block_count,
                .window = timed ? window_of(q, plan->block_count) : 0,
                .tiers = plan->tiers,
+               .far = plan->tier,
                .timed = timed,
                .head = plan->computes ? &head : NULL,
                .engine = engine_of(q, plan->block_count)};
+    cut_segments(&p);
     sky__head_init(&head, q);
     sky_status status = pace_blocks(&p, plan);
     plan->computed = head.computed;

@@ -13,7 +13,7 @@
 #include "tier/batch.h"
 #include "tier/spans.h"
 
-#define MOVES_MAX 256
+#define MOVES_MAX 1024
 
 typedef struct {
     sky_batch batch;
