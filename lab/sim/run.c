@@ -161,10 +161,6 @@ static void on_forgotten(void *host, uint32_t block, const sky_key *key) {
     run *r = host;
     assert(r->forgotten_count <= r->scenario.workload.keys);
     (void)block;
-    if (sky__run_several(r)) { /* another may have replaced or removed it, or this one made room */
-        sky_check_waive(&r->check, sky_value_key_number(key));
-        return;
-    }
     sky_session_stat stat;
     sky_session_stats(sky_world_session(r->world), &stat);
     r->forgotten[r->forgotten_count++] = (sky__run_loss){sky_value_key_number(key), stat.purged};
@@ -193,8 +189,18 @@ static bool one_waives(const run *r, uint32_t first, uint32_t end) {
     return false;
 }
 
+/* Another ground may have replaced or removed it, or this one made room. */
+static void waive_forgotten(run *r) {
+    while (r->forgotten_count > 0)
+        sky_check_waive(&r->check, r->forgotten[--r->forgotten_count].key);
+}
+
 /* From the last: blocks that went together are counted together, when all of them are gone. */
 static void judge_forgotten(run *r) {
+    if (sky__run_several(r)) {
+        waive_forgotten(r);
+        return;
+    }
     sky_session_stat stat = {0};
     if (r->forgotten_count > 0)
         sky_session_stats(sky_world_session(r->world), &stat);

@@ -305,12 +305,17 @@ static void seeds_with_crashes_pass(void **state) {
 }
 
 /* 36001052: a put made room of a block whose own put had not heard yet that its head was stored,
- * and then it was acknowledged. */
+ * and then it was acknowledged. 40014013: of several grounds one was told that its value is stored,
+ * and made room of it for the next in the same call. */
 static void a_seed_with_little_room_passes(void **state) {
     (void)state;
     fly("constellation: {planes: 3, slots: 3}\nsatellite: {memory: 32KiB}\nlookup: binary\n"
         "workload: {keys: 3, value: 1}\n",
         36001052);
+    fly("constellation: {planes: 4, slots: 3}\nplacement: {strategy: rotation}\n"
+        "satellite: {memory: 16KiB}\nlookup: sequential\nworkload: {value: 1}\n"
+        "grounds: {g1: [1, 1, 184]}\n",
+        40014013);
 }
 
 /* 42006792: the whole sky had room for a value, and the satellites that one is spread over had not:
