@@ -304,6 +304,18 @@ static void seeds_with_crashes_pass(void **state) {
         36001413);
 }
 
+/* 40011888: `eviction: sweep`. By the clock of a satellite, which stood still, a chunk was missing
+ * that had moved on with the turn. */
+static void a_seed_with_a_clock_that_stands_passes(void **state) {
+    (void)state;
+    fly("constellation: {planes: 5, slots: 6}\nplacement: {servers: 15, weights: [2, 3]}\n"
+        "satellite: {processing_ms: 0}\neviction: sweep\nlookup: sequential\n"
+        "links: {loss: 0.000250}\ntime: {rotation_s: 20}\n"
+        "workload: {keys: 8, value: 29568, zipf: 0.0, every_ms: 10000, prefetches: 0.007500}\n"
+        "faults: {freeze_per_h: 5, hostile_per_s: 0.05}\n",
+        40011888);
+}
+
 /* 36001052: a put made room of a block whose own put had not heard yet that its head was stored,
  * and then it was acknowledged. 40014013: of several grounds one was told that its value is stored,
  * and made room of it for the next in the same call. */
@@ -340,6 +352,7 @@ int main(void) {
         cmocka_unit_test(a_seed_with_late_chunks_passes),
         cmocka_unit_test(a_seed_with_heads_left_behind_passes),
         cmocka_unit_test(seeds_with_crashes_pass),
+        cmocka_unit_test(a_seed_with_a_clock_that_stands_passes),
         cmocka_unit_test(a_seed_with_little_room_passes),
         cmocka_unit_test(a_seed_with_too_large_values_passes),
     };

@@ -297,6 +297,12 @@ static sky_satellite ask_after_at(const sky_node *n, const slot *s) {
     return places[s->doubts < count ? s->doubts : 0];
 }
 
+/* An answer takes time, so one that comes in none shows that our clock stands still: the turn that
+ * we go by may be long over, and the chunk where it belongs in the next. */
+static bool clock_stands(const sky_node *n, const slot *s) {
+    return n->now == s->asked;
+}
+
 /* Worth asking about: its block is set, nothing of it is on the move, and it would be missed. */
 static bool slot_sweepable(const sky_node *n, sky_time now, const slot *s) {
     int64_t ripe_ms = sky_turning_ms(&n->config->turning, now - n->config->sweep_ripe_ns);
@@ -351,6 +357,7 @@ bool sky__sweep_output(sky_node *n, sky_time now, sky_datagram *out) {
             return false;
         }
         s->request = (uint64_t)++n->sweep_request << 32 | (uint64_t)(s - n->slots);
+        s->asked = now;
         sky_message m = {
             .type = SKY_WIRE_HAS, .request = s->request, .id = id, .stride = 1, .last = id.number};
         n->stat.sweeps++;
@@ -374,7 +381,8 @@ void sky__sweep_answer(sky_node *n, const sky_datagram *in, const sky_message *m
         return;
     }
     sky_chunk_id id = chunk_after(s);
+    bool present = m->present & 1;
     s->request = 0;
-    if (sky_chunk_id_equal(&id, &m->id))
-        next_is(n, s, m->present & 1);
+    if (sky_chunk_id_equal(&id, &m->id) && (present || !clock_stands(n, s)))
+        next_is(n, s, present);
 }

@@ -25,7 +25,10 @@ struct sky_node_slot {
     sky_chunk_id id;
     sky_chunk_facts facts;
     uint64_t request; /* of the MIGRATE, or of the sweep's HAS, under way */
-    sky_time deadline;
+    union {
+        sky_time deadline; /* of the MIGRATE */
+        sky_time asked;    /* when the HAS was sent */
+    };
     uint32_t data_bytes;
     uint32_t chain; /* next in the bucket, or in the free list */
     struct {
