@@ -330,6 +330,17 @@ static void a_seed_with_little_room_passes(void **state) {
         40014013);
 }
 
+/* 40015660: two grounds asked one satellite for a little more than it served in a second. What was
+ * late was asked for again, so it had more to serve, and from then on nearly no get succeeded. */
+static void a_seed_with_a_busy_satellite_passes(void **state) {
+    (void)state;
+    sky_sim_result r = fly("constellation: {planes: 4, slots: 3}\n"
+                           "satellite: {processing_ms: 20}\nlookup: binary\n"
+                           "workload: {value: 1}\ngrounds: {g1: [-2, 1, 0]}\n",
+                           40015660);
+    assert_true(r.p99.ms < 1000);
+}
+
 /* 42006792: the whole sky had room for a value, and the satellites that one is spread over had not:
  * its put is refused for good. */
 static void a_seed_with_too_large_values_passes(void **state) {
@@ -354,6 +365,7 @@ int main(void) {
         cmocka_unit_test(seeds_with_crashes_pass),
         cmocka_unit_test(a_seed_with_a_clock_that_stands_passes),
         cmocka_unit_test(a_seed_with_little_room_passes),
+        cmocka_unit_test(a_seed_with_a_busy_satellite_passes),
         cmocka_unit_test(a_seed_with_too_large_values_passes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,14 +28,29 @@ void sky__unanswered(sky__scheduler *q, const sky__operation *o) {
     p->unheard_until = q->core->now;
 }
 
-void sky__answered(sky__scheduler *q, sky_satellite satellite) {
+/* NULL: it says that it is none of this sky. */
+static sky__suspicion *suspicion_of(sky__scheduler *q, sky_satellite satellite) {
     const sky_constellation *c = &q->core->config.frame->constellation;
     if (satellite.plane < 1 || satellite.plane > c->planes || satellite.slot < 1 ||
         satellite.slot > c->slots)
+        return NULL;
+    return &q->suspicions[sky_frame_number(q->core->config.frame, satellite)];
+}
+
+void sky__answered(sky__scheduler *q, sky_satellite satellite) {
+    sky__suspicion *p = suspicion_of(q, satellite);
+    if (!p)
         return;
-    sky__suspicion *p = &q->suspicions[sky_frame_number(q->core->config.frame, satellite)];
     p->waits = p->unheard = 0;
     q->answered_at = q->core->now;
+}
+
+void sky__served(sky__scheduler *q, const sky__operation *o, bool current) {
+    sky__suspicion *p = suspicion_of(q, q->from);
+    if (!p)
+        return;
+    p->served_at = q->core->now;
+    p->served = sky__later(p->served, current ? o->sent : o->first_sent);
 }
 
 bool sky__is_silent(const sky__scheduler *q, sky_satellite satellite) {

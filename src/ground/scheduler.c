@@ -500,8 +500,10 @@ bool sky__scheduler_input(sky__scheduler *q, const sky_datagram *in, sky_message
     sky__answered(q, in->from);
     if (op != SKY__NONE && !is_answer(q, op, m))
         op = SKY__NONE;
-    if (op != SKY__NONE)
+    if (op != SKY__NONE) {
         sky__answer_timed(q, &q->operations[op], attempt_of(m->request) == 1, is_current(q, op, m));
+        sky__served(q, &q->operations[op], is_current(q, op, m));
+    }
     if (m->type == SKY_WIRE_GONE)
         return true;
     if (op == SKY__NONE)

@@ -102,7 +102,7 @@ typedef struct {
     void (*finish)(sky_session *s, uint32_t request, sky_status status, uint64_t bytes);
 } sky__clients;
 
-/* Of a satellite: what it did not answer. */
+/* Of a satellite: what it did not answer, and what it did. */
 typedef struct {
     uint32_t wrong;         /* answers that were lies, or damaged on the way */
     uint32_t silent;        /* requests it let go unanswered */
@@ -110,6 +110,8 @@ typedef struct {
     uint32_t unheard;       /* and with how many requests */
     sky_time unheard_since; /* the first of them was sent */
     sky_time unheard_until; /* the last of them was given up */
+    sky_time served_at;     /* it answered something last */
+    sky_time served;        /* the latest that it answered was sent then, or later */
     sky_time probe_at;      /* silent: it is tried again then */
 } sky__suspicion;
 
@@ -237,7 +239,8 @@ bool sky__is_given_up(const sky__scheduler *q, const sky__operation *o);
 /* When the answer to what is asked at `leaves` should be here, if the downlink is free; o->due is
  * the same without slack. */
 sky_time sky__deadline_of(sky__scheduler *q, sky_time leaves, sky__operation *o);
-/* Until when a late answer may still wait behind others; `at`: no longer. */
+/* Until when a late answer may still wait behind others, or its request at the satellite; `at`: no
+ * longer. */
 sky_time sky__undecided_until(const sky__scheduler *q, sky_time at, const sky__operation *o);
 /* Asked for, and the answer should have come by `at`. */
 bool sky__overdue(const sky__scheduler *q, sky_time at, const sky__operation *o);
@@ -254,6 +257,8 @@ void sky__suspect(sky__scheduler *q, sky_satellite satellite);
 void sky__unanswered(sky__scheduler *q, const sky__operation *o);
 /* It said something about what was asked, late perhaps: it is there. */
 void sky__answered(sky__scheduler *q, sky_satellite satellite);
+/* The answer that came is to this, of its last attempt (`current`) or of any. */
+void sky__served(sky__scheduler *q, const sky__operation *o, bool current);
 bool sky__is_silent(const sky__scheduler *q, sky_satellite satellite);
 /* Nothing was heard of the satellite that is asked, or of any since it was: in so long it counts as
  * silent. 0: it does already, or answered. */

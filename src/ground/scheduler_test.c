@@ -204,6 +204,69 @@ static void one_that_is_late_slows_nobody(void **state) {
     sky_ground_close(&g);
 }
 
+/* Say answers to what was sent from the n-th message on, but for those of one satellite. */
+static void answer_others(sky_ground *g, uint32_t n, sky_satellite but,
+                          const sky_ground_sent *stored, uint32_t count) {
+    for (uint32_t i = n; i < g->sent_count; i++) {
+        sky_message m = sky_ground_answer(&g->sent[i], stored, count);
+        if (!sky_satellite_equal(g->sent[i].to, but))
+            sky_ground_say(g, &m, g->sent[i].to);
+    }
+}
+
+/* Say the answer to the n-th message to this satellite. */
+static void answer_one(sky_ground *g, sky_satellite by, uint32_t n, const sky_ground_sent *stored,
+                       uint32_t count) {
+    uint32_t i = 0;
+    for (; !sky_satellite_equal(g->sent[i].to, by) || n > 0; i++)
+        n -= sky_satellite_equal(g->sent[i].to, by);
+    sky_message m = sky_ground_answer(&g->sent[i], stored, count);
+    sky_ground_say(g, &m, by);
+}
+
+/* Others ask a satellite for as much as we do, so it answers one request of ours in twice the time.
+ * None is sent again, though all other satellites have answered what they were asked later. What it
+ * never got is sent again before it has answered all. */
+static void who_is_busy_is_waited_for(void **state) {
+    (void)state;
+    enum { ROWS = 25, FIRST = 9 * ROWS, ALL = FIRST + 9, LOST = 5 };
+    static sky_ground_sent stored[ALL];
+    for (int lost = 0; lost < 2; lost++) {
+        sky_ground g;
+        sky_ground_open(&g, 100, 256);
+        sky_ground_put(&g, 1, FIRST * SKY_GROUND_CHUNK, stored);
+        sky_ground_put(&g, 2, 9 * SKY_GROUND_CHUNK, stored + FIRST);
+        sky_ground_ask(&g, SKY_OP_GET, 1, 0);
+        sky_ground_listen(&g, g.now + SKY_MS(1));
+        answer_others(&g, 0, SKY_GROUND, stored, ALL); /* none is late, as far as it knows */
+        assert_int_equal(sky_ground_result(&g).status, SKY_OK);
+
+        g.sent_count = 0;
+        sky_ground_ask(&g, SKY_OP_GET, 1, 0);
+        sky_ground_listen(&g, g.now + SKY_MS(1));
+        assert_int_equal(g.sent_count, FIRST);
+        const sky_satellite busy = g.sent[0].to;
+        answer_others(&g, 0, busy, stored, ALL);
+        sky_ground_ask(&g, SKY_OP_GET, 2, 0);
+        sky_ground_listen(&g, g.now + SKY_MS(1));
+        answer_others(&g, FIRST, busy, stored, ALL);
+        sky_ground_listen(&g, g.sent[0].at + 2 * sky_frame_ground_ns(&g.frame, busy, 0));
+        for (uint32_t n = 0; n <= ROWS; n++) {
+            sky_ground_listen(&g, g.now + SKY_MS(2));
+            if (!lost || n <= LOST)
+                assert_int_equal(g.sent_count, ALL);
+            if (!lost || n != LOST)
+                answer_one(&g, busy, n, stored, ALL);
+        }
+        assert_int_equal(g.sent_count, ALL + lost);
+        if (lost)
+            answer_one(&g, busy, ROWS + 1, stored, ALL);
+        assert_int_equal(sky_ground_result(&g).status, SKY_OK);
+        assert_int_equal(sky_ground_result(&g).status, SKY_OK);
+        sky_ground_close(&g);
+    }
+}
+
 /* A chunk of each satellite of the window, none answered: when is each first asked for again? Light
  * and what answers were late by before, which is the same for all of them. */
 static void assert_asked_again_after(sky_time now, uint64_t turns) {
@@ -435,6 +498,7 @@ int main(void) {
         cmocka_unit_test(silence_ends_in_an_error),
         cmocka_unit_test(who_ends_a_request_is_known),
         cmocka_unit_test(one_that_is_late_slows_nobody),
+        cmocka_unit_test(who_is_busy_is_waited_for),
         cmocka_unit_test(a_turn_is_waited_for_only_when_it_is_due),
         cmocka_unit_test(what_is_asked_again_is_paced),
         cmocka_unit_test(a_miss_is_asked_again_at_the_other_place),

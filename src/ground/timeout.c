@@ -20,7 +20,9 @@
  *
  * Surprise: answers from far and near meet at the downlink, more than it carries for a while, and
  * wait there in the order in which they came. So one is overdue when another has come that should
- * have been behind it, or when none comes any more. */
+ * have been behind it, or when none comes any more. A satellite serves one request after the other
+ * too, and how much other grounds ask of it is not known here. While what it answers was sent
+ * before ours, ours waits its turn there: asked again it would only lengthen the queue. */
 #include "base/clock.h"
 #include "ground/scheduler.h"
 
@@ -121,7 +123,17 @@ sky_time sky__deadline_of(sky__scheduler *q, sky_time leaves, sky__operation *o)
     return q->core->now + cut_wait(q, o, capped ? most : wait);
 }
 
+/* So long the next answer of the satellite may take, if what it answered last was sent before this.
+ * What is asked for until a set time is not waited for longer. */
+static sky_time busy_until(const sky__scheduler *q, const sky__operation *o) {
+    const sky__suspicion *p = &q->suspicions[sky_frame_number(q->core->config.frame, o->to)];
+    if (p->served >= o->sent || q->requests->rows[o->request].ask.until > 0)
+        return 0;
+    return p->served_at + q->core->config.processing_ns + slack_of(q, o);
+}
+
 sky_time sky__undecided_until(const sky__scheduler *q, sky_time at, const sky__operation *o) {
+    at = sky__later(at, busy_until(q, o));
     if (o->answer_bytes == 0 || o->due + slack_of(q, o) <= q->heard_due)
         return at;
     sky_time quiet = q->heard_at + slack_of(q, o) +
