@@ -499,6 +499,37 @@ static sky_time next_deadline(sky__scheduler *q, sky__operation *op) {
     return sky__deadline_of(q, q->core->now, op);
 }
 
+static bool passes_but_one(sky_orrery *o, sky_satellite from, sky_satellite to, sky_message *m) {
+    (void)o, (void)from, (void)to;
+    return m->type != SKY_WIRE_SET_ACK || m->id.number != 5;
+}
+
+/* An answer that gets lost every time, of a satellite that is read from meanwhile: where an answer
+ * may take two seconds, doubled waits would add up to four minutes. */
+static void all_attempts_end_in_two_minutes(void **state) {
+    (void)state;
+    static const shape plain = {SKY_PLACE_ROTATION_HOP, 1, 0, 3, 3, 9};
+    sky_orrery o;
+    begin_late(&o, &plain, SKY_SECONDS(2));
+    assert_done(&o, 0, SKY_OP_PUT, 1);
+    const sky_request put = {
+        .op = SKY_OP_PUT, .key = sky_orrery_key(2), .payload_bytes = BLOCK_BYTES};
+    const sky_request get = {.op = SKY_OP_GET, .key = sky_orrery_key(1), .room_bytes = BLOCK_BYTES};
+    sky_time began = o.now;
+    sky_result r = {.op = SKY_OP_GET};
+    o.ear = passes_but_one;
+    assert_int_equal(sky_session_submit(o.grounds[0], o.now, &put), SKY_OK);
+    while (r.op == SKY_OP_GET && o.now < SKY_SECONDS(600)) {
+        assert_int_equal(sky_session_submit(o.grounds[0], o.now, &get), SKY_OK);
+        sky_orrery_run(&o, o.now + SKY_SECONDS(1));
+        while (r.op == SKY_OP_GET && sky_session_result(o.grounds[0], &r))
+            ;
+    }
+    assert_int_equal(r.status, SKY_E_IO);
+    assert_in_range(o.now - began, SKY_SECONDS(60), SKY_SECONDS(120));
+    sky_orrery_close(&o);
+}
+
 /* A wait ends when its satellite counts as silent. That is not for one that was heard since it was
  * first asked: it loses answers. */
 static void losses_are_no_silence(void **state) {
@@ -528,6 +559,7 @@ static void losses_are_no_silence(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_attempts_end_in_two_minutes),
         cmocka_unit_test(losses_are_no_silence),
         cmocka_unit_test(the_satellite_overhead_may_die),
         cmocka_unit_test(as_many_may_die_as_parity_allows),

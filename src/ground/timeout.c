@@ -33,6 +33,7 @@
 #define READ_DEVIATIONS 2  /* a second request is cheap, and a caller waits */
 #define ROUND_TRIPS     2  /* to the farthest place, before a satellite counts as silent */
 #define HOST_PAUSES     14 /* or so many of the host's guesses */
+#define DOUBLED_MAX     SKY_SECONDS(15) /* so that a request's attempts end within two minutes */
 #define GUESS_PART      16 /* of the host's guess: answers are not believed to be more regular */
 
 /* Light one way to or from a satellite that may leave after a turn that is due by `by`: the longer
@@ -117,7 +118,7 @@ sky_time sky__deadline_of(sky__scheduler *q, sky_time leaves, sky__operation *o)
     uint32_t doublings = o->unanswered > SKY__PATIENT_ATTEMPTS
                              ? o->unanswered - SKY__PATIENT_ATTEMPTS
                              : 0;
-    wait <<= doublings < 10 ? doublings : 10;
+    wait = sky__later(wait, sky__sooner(wait << (doublings < 10 ? doublings : 10), DOUBLED_MAX));
     bool capped = wait > most && o->answer_bytes > 0 &&
                   sky__silent_requests(q->core) <= SKY__SILENT_WAITS; /* else losses explain it */
     return q->core->now + cut_wait(q, o, capped ? most : wait);
