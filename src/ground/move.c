@@ -157,6 +157,13 @@ static bool is_moving(const sky__block_row *row) {
     return row->moving || row->being_put;
 }
 
+/* It is the block that the request has asked satellites about, in the same home: two requests may
+ * settle one block at once, and then the first moves it on. */
+static bool is_as_asked(const sky_session *s, const sky__request *r, uint32_t block) {
+    const sky__block_row *row = &s->blocks.rows[block];
+    return row->version == r->of.id.version && row->moves == r->of.facts.moves;
+}
+
 /* The block is to be overhead at at_ms: its chunks go where the window will be then, and wait. The
  * head goes first, so that who finds the block by it knows both homes. */
 void sky__move_begin(sky_session *s, uint32_t request) {
@@ -167,7 +174,8 @@ void sky__move_begin(sky_session *s, uint32_t request) {
         return;
     }
     const sky__block_row *row = &s->blocks.rows[block];
-    uint64_t version = r->of.id.version;
+    if (!is_as_asked(s, r, block))
+        r->move.settled = r->move.missed = false;
     r->of = sky__blocks_subject(&s->blocks, block);
     bool there = r->of.info.chunk_count == 0 || is_there(s, &r->of.info, r->ask.at_ms);
     bool moving = is_moving(row);
@@ -175,8 +183,6 @@ void sky__move_begin(sky_session *s, uint32_t request) {
         sky__request_finish(s, request, moving ? SKY_E_BUSY : SKY_OK, r->of.info.payload_bytes);
         return;
     }
-    if (version != row->version) /* it is another */
-        r->move.settled = r->move.missed = false;
     r->state = REQUEST_RUNNING;
     if (!move_prepare(s, request, block))
         go_to_epoch(s, request, block);
@@ -192,8 +198,7 @@ static void move_done(sky_session *s, uint32_t request) {
         return;
     }
     r->move.settled = !r->move.missed;
-    if (r->move.settled && block != SKY_BLOCK_NONE &&
-        s->blocks.rows[block].version == r->of.id.version)
+    if (r->move.settled && block != SKY_BLOCK_NONE && is_as_asked(s, r, block))
         s->blocks.rows[block].scattered = false;
     sky__move_end(s, request);
     sky__move_begin(s, request);

@@ -316,6 +316,45 @@ static void a_chunk_of_a_silent_satellite_is_not_gone(void **state) {
     }
 }
 
+/* What is asked about the home that a block has is lost once the first request has asked; and what
+ * migrates is too. */
+static bool second_asks_in_vain(sky_orrery *o, sky_satellite from, sky_satellite to,
+                                sky_message *m) {
+    (void)from, (void)to;
+    bool asks = m->type == SKY_WIRE_MOVE && o->now > *(const sky_time *)o->ear_context;
+    return m->type != SKY_WIRE_MIGRATE && !(asks && m->facts.moves == 0);
+}
+
+/* Two requests ask at once whether all chunks are in the home that the block has. When the second
+ * hears that they are, the first has moved the block: it has to ask about the new home. */
+static void what_was_asked_about_an_earlier_home_does_not_count(void **state) {
+    (void)state;
+    sky_orrery o;
+    begin_swept(&o);
+    o.grounds[0]->core.config.retries_max = 20;
+    sky_orrery_run(&o, SKY_SECONDS(2));
+    sky_time first_asked = o.now + SKY_MS(1) - 1;
+    o.ear = second_asks_in_vain;
+    o.ear_context = &first_asked;
+    sky_result results[2];
+    for (uint32_t turn = 9; turn >= 7; turn -= 2) {
+        sky_request r = {.op = SKY_OP_PREFETCH,
+                         .key = sky_orrery_key(1),
+                         .at_ms = wall(&o, turn * SKY_ORRERY_TURN_NS)};
+        assert_int_equal(sky_session_submit(o.grounds[0], o.now, &r), SKY_OK);
+        sky_orrery_run(&o, o.now + SKY_MS(1));
+    }
+    while (!sky_session_result(o.grounds[0], &results[0]))
+        sky_orrery_run(&o, o.now + SKY_MS(1));
+    assert_int_equal(results[0].status, SKY_OK);
+    o.ear = sky_orrery_no_migration;
+    while (!sky_session_result(o.grounds[0], &results[1]))
+        sky_orrery_run(&o, o.now + SKY_MS(1));
+    assert_read(&o, 0);
+    assert_int_equal(results[1].status, SKY_E_BUSY);
+    sky_orrery_close(&o);
+}
+
 /* Where not all satellites can be told that the block is to be left alone, nothing moves. */
 static void what_cannot_be_settled_stays(void **state) {
     (void)state;
@@ -481,6 +520,7 @@ int main(void) {
         cmocka_unit_test(what_is_being_put_does_not_move),
         cmocka_unit_test(a_moved_block_is_not_swept),
         cmocka_unit_test(a_chunk_of_a_silent_satellite_is_not_gone),
+        cmocka_unit_test(what_was_asked_about_an_earlier_home_does_not_count),
         cmocka_unit_test(what_cannot_be_settled_stays),
         cmocka_unit_test(what_need_not_move_does_not),
         cmocka_unit_test(drops_follow_chunks_that_are_on_their_way),
