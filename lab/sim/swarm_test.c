@@ -274,6 +274,20 @@ static void a_seed_with_late_chunks_passes(void **state) {
         32004725);
 }
 
+/* 40001147: in a true sky whose lasers all hold datagrams went by steps of the grid, where lasers
+ * join other slots: three times as far as the ground reckoned with. Who was asked far away answered
+ * later than was waited for, and gets ended in errors. */
+static void a_seed_with_far_satellites_passes(void **state) {
+    (void)state;
+    fly("constellation: {planes: 15, slots: 14, altitude_km: 400}\nsky: physical\n"
+        "observer: {lat_deg: 31, min_elevation_deg: 18}\nplacement: {servers: 15}\nchunk: 512\n"
+        "satellite: {memory: 80KiB, processing_ms: 20}\nlookup: sequential\n"
+        "links: {isl_gbps: 1, ground_mbps: 2, queue: 64KiB, datagrams: true}\n"
+        "time: {rotation_s: 26}\nworkload: {keys: 59, value: 13176, zipf: 1.2, every_ms: 3433, "
+        "removes: 0.05, arrivals: fixed}\nuntil: 1500s\n",
+        40001147);
+}
+
 /* 32005137: in a true sky a newer head stayed behind where no laser led on, or was where none led
  * to from the ground that asked, and an older one was read. */
 static void a_seed_with_heads_left_behind_passes(void **state) {
@@ -361,6 +375,7 @@ int main(void) {
         cmocka_unit_test(a_seed_with_parity_passes),
         cmocka_unit_test(seeds_with_moves_pass),
         cmocka_unit_test(a_seed_with_late_chunks_passes),
+        cmocka_unit_test(a_seed_with_far_satellites_passes),
         cmocka_unit_test(a_seed_with_heads_left_behind_passes),
         cmocka_unit_test(seeds_with_crashes_pass),
         cmocka_unit_test(a_seed_with_a_clock_that_stands_passes),

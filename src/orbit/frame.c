@@ -384,12 +384,12 @@ bool sky_frame_joined(const sky_frame *f, sky_satellite a, sky_satellite b, uint
 
 bool sky_frame_hop(const sky_frame *f, sky_satellite from, sky_satellite to, uint64_t turns,
                    sky_satellite *hop) {
-    return !sky_frame_whole(f) && sky__true_hop(f->physical, from, to, turns, hop);
+    return f->physical && sky__true_hop(f->physical, from, to, turns, hop);
 }
 
 uint32_t sky_frame_hops_max(const sky_frame *f) {
     const sky_constellation *c = &f->constellation;
-    return (c->planes / 2 + c->slots / 2) * (sky_frame_whole(f) ? 1 : 2);
+    return (c->planes / 2 + c->slots / 2) * (f->physical ? 2 : 1);
 }
 
 bool sky_frame_whole(const sky_frame *f) {

@@ -143,12 +143,12 @@ double sky_frame_elevation_deg(const sky_frame *f, sky_satellite s, uint64_t tur
 /* Whether light finds a way between two ends; plane 0 is the session. Always in an ideal sky. */
 bool sky_frame_joined(const sky_frame *f, sky_satellite a, sky_satellite b, uint64_t turns);
 /* The next satellite on the shortest way over the lasers from one satellite to another; from one to
- * itself it is that one. False: no way leads there now, or all lasers hold at all times
- * (sky_frame_whole), so that every way by steps of the grid will do. */
+ * itself it is that one. False: no way leads there now, or the sky is an ideal one, where every way
+ * by steps of the grid will do. */
 bool sky_frame_hop(const sky_frame *f, sky_satellite from, sky_satellite to, uint64_t turns,
                    sky_satellite *hop);
 /* What a datagram may take between two satellites: by steps of the grid half round either way, and
- * past lasers that are down as far again. */
+ * as lasers lead in a true sky as far again. */
 uint32_t sky_frame_hops_max(const sky_frame *f);
 
 /* Whether light finds a way between all satellites in all turns, as in an ideal sky. In a true one

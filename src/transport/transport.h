@@ -22,7 +22,7 @@
  * host lets it travel (sky_frame_ground_ns or sky_frame_link_ns). A message's `from` and `to` are
  * its ends. Way between them: between the ground and a satellite of the window directly, else over
  * the satellite overhead (hop placements: always over the host) and from neighbour to neighbour.
- * Where lasers may be down (sky_frame_whole) the next is the one on the shortest way that holds.
+ * In a true sky the next is the one on the shortest way over lasers that hold.
  *
  * A message is sent until it is acknowledged or deadline_ns have passed, and then forgotten, or
  * sooner, when there is no room for others and its station does not answer: node and session ask

@@ -58,7 +58,7 @@ static uint32_t plane_beside(uint32_t plane, int32_t by, uint32_t count) {
  *   lane 0     O─o──o──o──o─D         then across to D. Where O is abreast of D it steps forward
  *   lane -1    . b──b──b──b .         or back a slot, unless all between them are lanes.
  *
- * In a sky whose lasers are down at times lane 0 is the shortest way over those that hold. */
+ * In a true sky lane 0 is the shortest way over the lasers that hold. */
 static int32_t lane_of(uint8_t way) {
     static const int32_t lanes[SKY_PACKET_WAYS] = {0, 1, -1, 2, -2};
     return lanes[way];
