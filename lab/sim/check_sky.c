@@ -1,39 +1,9 @@
 #include "lab/sim/check_sky.h"
 
+#include "lab/sim/check_rounds.h"
+
 #define SUMS_EVERY                                                                                 \
     8 /* samples compare all checksums; bytes in memory do not change by themselves */
-
-/* Copies are looked for twice a turn, at least once in a minute, from an eighth of a turn after it
- * on. Where messages get lost, more rounds may be needed. */
-#define ROUNDS       3
-#define ROUNDS_LOSSY 10
-
-static bool is_lossy(const sky_scenario *s) {
-    return s->links.loss > 0 || s->links.ground_loss > 0 || s->links.isl_loss > 0 ||
-           s->faults.corrupt > 0 || s->faults.reorder > 0 || s->faults.hostile_per_s > 0 ||
-           s->elevation_count > 0 || s->weather_count > 0;
-}
-
-static sky_time repair_time(const sky_scenario *s) {
-    double turn = (double)s->time.rotation_ns / (s->time.scale > 0 ? s->time.scale : 1);
-    double period = s->satellite.repair_ns > 0 ? (double)s->satellite.repair_ns : turn / 2;
-    if (s->satellite.repair_ns == 0 && period > 60e9)
-        period = 60e9;
-    double grace = turn / 8 < 10e9 ? turn / 8 : 10e9;
-    return (sky_time)(2 * grace + (is_lossy(s) ? ROUNDS_LOSSY : ROUNDS) * period);
-}
-
-/* A ground that stays open looks after each block once in ten minutes, or one a second; a satellite
- * that does not answer then is asked in the next round. Where messages get lost, more rounds may be
- * needed. */
-#define PATROL_NS SKY_SECONDS(600)
-#define PATROLS   2
-
-static sky_time mend_time(const sky_scenario *s) {
-    sky_time blocks_ns = (sky_time)s->workload.keys * SKY_SECONDS(1);
-    sky_time round_ns = blocks_ns > PATROL_NS ? blocks_ns : PATROL_NS;
-    return (is_lossy(s) ? 2 * PATROLS : PATROLS) * round_ns;
-}
 
 void sky_check_sky_init(sky_check_sky *c, const sky_scenario *s) {
     uint64_t chunks = (s->workload.value_bytes + s->chunk_bytes - 1) / s->chunk_bytes;
@@ -44,9 +14,9 @@ void sky_check_sky_init(sky_check_sky *c, const sky_scenario *s) {
         .agrees = true,
         .redundancy = true,
         .copies = s->replicas ? s->replicas : 1,
-        .repair_ns = repair_time(s),
+        .repair_ns = sky_check_repair_ns(s),
         .parity = true,
-        .mend_ns = mend_time(s),
+        .mend_ns = sky_check_mend_ns(s),
         .column_rows = s->placement.window_planes,
         .block_chunks = chunks * (s->parity + (s->replicas ? s->replicas : 1)),
         .row_chunks = (uint32_t)((chunks + s->placement.servers - 1) / s->placement.servers)};

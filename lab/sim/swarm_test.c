@@ -288,6 +288,16 @@ static void a_seed_with_far_satellites_passes(void **state) {
         40001147);
 }
 
+/* 42015801: a copy was missing for thirteen rounds. In each of them a message that it takes to make
+ * it again was lost. */
+static void a_seed_with_heavy_losses_passes(void **state) {
+    (void)state;
+    fly("constellation: {planes: 7, slots: 8, altitude_km: 1200}\n"
+        "placement: {strategy: predictive, replicas: 2}\nlinks: {loss: 0.1}\n"
+        "time: {rotation_s: 120}\nworkload: {keys: 30, value: 6144, every_ms: 2500}\n",
+        1);
+}
+
 /* 32005137: in a true sky a newer head stayed behind where no laser led on, or was where none led
  * to from the ground that asked, and an older one was read. */
 static void a_seed_with_heads_left_behind_passes(void **state) {
@@ -376,6 +386,7 @@ int main(void) {
         cmocka_unit_test(seeds_with_moves_pass),
         cmocka_unit_test(a_seed_with_late_chunks_passes),
         cmocka_unit_test(a_seed_with_far_satellites_passes),
+        cmocka_unit_test(a_seed_with_heavy_losses_passes),
         cmocka_unit_test(a_seed_with_heads_left_behind_passes),
         cmocka_unit_test(seeds_with_crashes_pass),
         cmocka_unit_test(a_seed_with_a_clock_that_stands_passes),
