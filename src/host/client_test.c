@@ -391,6 +391,22 @@ static void who_leaves_with_leases_and_puts_loses_them(void **state) {
 
 /* ---- runs that take long ---- */
 
+/* Say `f` as soon as the host has answered another frame: it looks at rings still, and does not
+ * sleep. Whether `other` hears something then. */
+static bool say_while_it_looks(int fd, const sky_shm_frame *f, int other) {
+    uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
+    sky_shm_frame told;
+    sky_raw_say(fd, &(sky_shm_frame){.kind = SKY_SHM_ASK, .question = SKY_SHM_STAT}, -1);
+    while (!sky_ring_has_work(sky_raw_ring(fd)))
+        sky_ring_pause();
+    assert_true(sky_raw_hear(fd, &told, NULL));
+    assert_int_equal(sky_ring_send(sky_raw_ring(fd), data, sky_shm_encode(f, data), -1), SKY_OK);
+    sky_time until = sky_now() + SKY_SECONDS(5);
+    while (!sky_ring_has_work(sky_raw_ring(other)) && sky_now() < until)
+        sky_poll(NULL, 0, sky_now() + SKY_MS(1));
+    return sky_ring_has_work(sky_raw_ring(other));
+}
+
 static _Atomic bool held; /* the store below the arena waits */
 
 static sky_status slow_open(const char *where, void **self, sky_error *error) {
@@ -466,12 +482,14 @@ static void runs_under_way_have_their_bounds(void **state) {
     host = &hosts[0];
 }
 
-/* One that waits for room in the cache has it when those that took it leave without an answer. */
+/* One that waits for room in the cache has it when those that took it are cancelled, or leave
+ * without an answer. */
 static void who_waits_for_room_is_served_when_others_leave(void **state) {
     (void)state;
     const char *urls[] = {"mem:8MiB", "slow:x"};
-    int fds[SKY_BATCHES_MAX / SKY__HOST_RUNS_MAX];
-    const size_t fd_count = sizeof fds / sizeof *fds;
+    int fds[SKY_BATCHES_MAX / SKY__HOST_RUNS_MAX], last[9];
+    const size_t fd_count = sizeof fds / sizeof *fds, last_count = sizeof last / sizeof *last;
+    bool came = true;
     sky_shm_frame f;
     host = &hosts[1];
     sky_host_fixture_start(host, urls, 2);
@@ -485,20 +503,31 @@ static void who_waits_for_room_is_served_when_others_leave(void **state) {
         sky_raw_say(fds[i], &(sky_shm_frame){.kind = SKY_SHM_ASK, .question = SKY_SHM_STAT}, -1);
         assert_true(sky_raw_hear(fds[i], &f, NULL)); /* all before it were taken */
     }
-    int last = greeted();
-    f = slow_run(1);
-    sky_raw_say(last, &f, -1);
-    sky_raw_say(last, &(sky_shm_frame){.kind = SKY_SHM_ASK, .question = SKY_SHM_STAT}, -1);
+    for (size_t i = 0; i < last_count; i++) {
+        last[i] = greeted();
+        f = slow_run(1);
+        sky_raw_say(last[i], &f, -1);
+        sky_raw_say(last[i], &(sky_shm_frame){.kind = SKY_SHM_ASK, .question = SKY_SHM_STAT}, -1);
+    }
+    for (uint32_t i = 0; i + 1 < last_count; i++)
+        came &= say_while_it_looks(fds[0], &(sky_shm_frame){.kind = SKY_SHM_CANCEL, .id = i},
+                                   last[i]) &&
+                sky_raw_hear(fds[0], &f, NULL);
     for (size_t i = 0; i < fd_count; i++)
         sky_raw_close(fds[i]);
-    assert_true(sky_raw_hear(last, &f, NULL));
-    assert_int_equal(f.kind, SKY_SHM_TOLD);
+    for (size_t i = 0; i < last_count; i++) {
+        assert_true(sky_raw_hear(last[i], &f, NULL));
+        assert_int_equal(f.kind, SKY_SHM_TOLD);
+    }
     held = false;
-    assert_true(sky_raw_hear(last, &f, NULL));
-    assert_true(f.kind == SKY_SHM_DONE && f.results[0].status == SKY_MISS);
-    sky_raw_close(last);
+    for (size_t i = 0; i < last_count; i++) {
+        assert_true(sky_raw_hear(last[i], &f, NULL));
+        assert_true(f.kind == SKY_SHM_DONE && f.results[0].status == SKY_MISS);
+        sky_raw_close(last[i]);
+    }
     sky_host_fixture_stop(host);
     host = &hosts[0];
+    assert_true(came);
 }
 
 /* ---- listings ---- */
@@ -536,6 +565,7 @@ static void a_listing_is_read_before_the_next(void **state) {
 /* ---- descriptors ---- */
 
 static _Atomic uint32_t refusing; /* so often was a descriptor refused, and 1; 0: none is */
+static _Atomic uint32_t refusals; /* are over after so many; 0: they go on */
 static _Atomic uint32_t releases; /* frames of this kind that were sent */
 
 /* Called instead of those without __wrap_: see CMakeLists.txt. */
@@ -545,7 +575,7 @@ sky_status __wrap_sky_ring_send(sky_ring *r, const void *data, size_t bytes, int
 sky_status __real_sky_ring_send(sky_ring *r, const void *data, size_t bytes, int passed);
 
 sky_status __wrap_sky_local_send(int fd, const void *data, size_t bytes, int passed) {
-    if (passed < 0 || refusing == 0)
+    if (passed < 0 || refusing == 0 || (refusals > 0 && refusing > refusals))
         return __real_sky_local_send(fd, data, bytes, passed);
     refusing++;
     return SKY_E_FULL;
@@ -577,6 +607,23 @@ static void a_descriptor_that_cannot_be_sent_waits(void **state) {
     sky_local_close(passed);
     sky_raw_close(fd);
     sky_raw_close(other);
+    assert_unharmed();
+}
+
+static void a_descriptor_that_waits_needs_no_other_client(void **state) {
+    (void)state;
+    const sky_shm_frame stage = {.kind = SKY_SHM_STAGE, .stage_bytes = 4096};
+    bool came = true;
+    int fd = greeted();
+    sky_shm_frame f;
+    for (int i = 0; i < 50 && came; i++) {
+        refusing = refusals = 1;
+        came = say_while_it_looks(fd, &stage, fd);
+        assert_true(!came || (sky_raw_hear(fd, &f, NULL) && f.status == SKY_OK));
+    }
+    refusing = refusals = 0;
+    sky_raw_close(fd);
+    assert_true(came);
     assert_unharmed();
 }
 
@@ -700,6 +747,7 @@ int main(void) {
         cmocka_unit_test(who_waits_for_room_is_served_when_others_leave),
         cmocka_unit_test(a_listing_is_read_before_the_next),
         cmocka_unit_test(a_descriptor_that_cannot_be_sent_waits),
+        cmocka_unit_test(a_descriptor_that_waits_needs_no_other_client),
         cmocka_unit_test(leases_are_returned_together),
         cmocka_unit_test(many_connections_are_turned_away),
         cmocka_unit_test(who_says_nothing_makes_room),

@@ -164,9 +164,7 @@ static void wait_fixed(const sky__host *h, waits *w) {
         w->fds[CACHES + i] = i < h->tenant_count ? sky_event_fd(h->tenants[i]->cache) : -1;
 }
 
-/* Returns when a letter is to be tried again. */
-static sky_time wait_clients(sky__host *h, waits *w) {
-    sky_time until = SKY_TIME_NEVER;
+static void wait_clients(sky__host *h, waits *w) {
     w->client_count = 0;
     for (size_t i = 0; i < h->places; i++) {
         sky__client *c = &h->clients[i];
@@ -174,9 +172,15 @@ static sky_time wait_clients(sky__host *h, waits *w) {
             continue;
         w->fds[FIXED + w->client_count] = c->fd;
         w->clients[w->client_count++] = c;
-        if (c->first && c->send_at != 0)
-            until = sooner_of(until, c->send_at);
     }
+}
+
+/* When a letter is to be tried again. */
+static sky_time letters_until(const waits *w) {
+    sky_time until = SKY_TIME_NEVER;
+    for (size_t i = 0; i < w->client_count; i++)
+        if (w->clients[i]->first && w->clients[i]->send_at != 0)
+            until = sooner_of(until, w->clients[i]->send_at);
     return until;
 }
 
@@ -253,15 +257,19 @@ static void serve_caches(sky__host *h, const waits *w) {
     start_stalled(h);
 }
 
-/* One turn; false: it is time to end. */
+/* One turn; false: it is time to end. What the rings bring about (letters, room for who is stalled,
+ * a client that goes) is looked at before it sleeps. */
 static bool host_turn(sky__host *h) {
     waits w;
-    sky_time until = close_silent(h), idle = idle_until(h);
+    sky_time until = close_silent(h);
     wait_fixed(h, &w);
-    until = sooner_of(sooner_of(until, idle), wait_clients(h, &w));
+    wait_clients(h, &w);
     if (w.fds[LISTEN] < 0)
         until = sooner_of(until, h->accept_at);
     serve_rings(h, &w);
+    start_stalled(h);
+    const sky_time idle = idle_until(h);
+    until = sooner_of(sooner_of(until, idle), letters_until(&w));
     sky_local_poll(w.fds, w.writes, w.ready, FIXED + w.client_count,
                    rest_clients(h, &w) ? until : 0);
     rise_clients(&w);
