@@ -159,8 +159,7 @@ static void result_of(sky__host *h, sky__client *c, sky__run *run, uint32_t i,
     if (run->op == SKY_OP_HAS && item->status == SKY_MISS && c->tier == 0 &&
         (out->bytes = sky__published_bytes(c->tenant, &item->key)) > 0)
         out->status = SKY_OK;
-    bool removed = run->op == SKY_OP_REMOVE && (item->status == SKY_OK || item->status == SKY_MISS);
-    if (removed && c->tier == 0 && sky__published_remove(c->tenant, &item->key))
+    if (item->status == SKY_MISS && run->withdrawn >> i & 1)
         out->status = SKY_OK;
     c->tenant->stat.hits += run->op == SKY_OP_LEASE && item->status == SKY_OK;
     c->tenant->stat.misses += run->op == SKY_OP_LEASE && item->status == SKY_MISS;
@@ -236,6 +235,13 @@ static bool fill_items(const sky__client *c, const sky_shm_frame *f, sky__run *r
     return true;
 }
 
+/* Before the removal begins: once it is over, nothing may be taken in any more. */
+static void withdraw_published(const sky__client *c, sky__run *run) {
+    for (uint32_t i = 0; i < run->count && run->op == SKY_OP_REMOVE && c->tier == 0; i++)
+        if (sky__published_remove(c->tenant, &run->items[i].key))
+            run->withdrawn |= UINT64_C(1) << i;
+}
+
 /* What brings a payload nearer, or waits for it, finds what clients published. */
 static void take_in_published(const sky__client *c, const sky__run *run) {
     const sky_op op = run->op;
@@ -271,6 +277,7 @@ static void take_run(sky__host *h, sky__client *c, const sky_shm_frame *f) {
     run->client = c;
     run->id = f->id;
     run->op = f->op;
+    run->withdrawn = 0;
     run->count = f->count;
     run->call = sky__call_from_fields(&f->call, sky_now());
     run->call.owner = c->number;
@@ -280,6 +287,7 @@ static void take_run(sky__host *h, sky__client *c, const sky_shm_frame *f) {
         end_unstarted(h, run, SKY_E_BUSY);
         return;
     }
+    withdraw_published(c, run);
     take_in_published(c, run);
     sky__run_start(h, run);
 }

@@ -75,10 +75,12 @@ typedef struct sky__run {
     sky_call call;
     sky_batch batch;
     uint32_t count;
+    uint64_t withdrawn; /* removal, bit i: something was published under the key of item i */
     sky_item items[SKY_SHM_ITEMS_MAX];
     sky_span spans[SKY_SHM_ITEMS_MAX];
     char names[]; /* copies: a stage may change while it is read */
 } sky__run;
+_Static_assert(SKY_SHM_ITEMS_MAX <= 64, "`withdrawn` has a bit for each");
 
 typedef struct sky__client {
     int fd;        /* -1: none */
