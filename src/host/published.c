@@ -5,6 +5,7 @@
 
 #include <skymem/keys.h>
 
+#include "cache/opener.h"
 #include "host/published_table.h"
 #include "io/pages.h"
 #include "io/shared.h"
@@ -321,8 +322,18 @@ static bool is_right(const sky__tenant *t, const sky__block *k) {
     return right;
 }
 
+/* False: it failed, or another operation changes the key. That one is not waited for, as this
+ * thread has others to serve. */
+static bool run_at_once(sky_cache *cache, sky_op op, sky_item *item, const sky_call *call) {
+    sky_batch batch;
+    sky_status status = sky__submit_here(cache, op, item, 1, call, &batch);
+    if (status == SKY_OK && batch.id != 0)
+        sky_cancel(cache, batch);
+    return status == SKY_OK && item->status == SKY_OK;
+}
+
 void sky__published_take_in(sky__tenant *t, const sky_key *key) {
-    /* The arena alone: the host's thread waits for nothing farther. */
+    /* The arena alone, and at once. */
     static const sky_call plain, here = {.drop = true, .tiers = 1}, arena = {.tiers = 1};
     sky__block *k = sky__block_find(t->blocks, key, 0);
     sky_item item = {.key = *key};
@@ -335,12 +346,12 @@ void sky__published_take_in(sky__tenant *t, const sky_key *key) {
     for (uint32_t i = 0; i < k->buffers; i++)
         spans[i] = (sky_span){k->region->at + k->rows[i].offset, k->rows[i].bytes};
     item = (sky_item){.key = *key, .spans = spans, .span_count = k->buffers};
-    if (sky_run(t->cache, SKY_OP_PUT, &item, 1, &here) == SKY_OK && item.status == SKY_OK)
-        t->stat.block_copied_bytes += k->bytes;
+    bool copied = run_at_once(t->cache, SKY_OP_PUT, &item, &here);
     free(spans);
-    if (is_right(t, k))
+    t->stat.block_copied_bytes += copied ? k->bytes : 0;
+    if (!copied || is_right(t, k))
         return;
     t->stat.block_corrupt++;
-    (void)sky_run(t->cache, SKY_OP_REMOVE, &item, 1, &arena);
+    (void)run_at_once(t->cache, SKY_OP_REMOVE, &item, &arena);
     (void)withdraw_block(t, k);
 }

@@ -28,8 +28,8 @@ void sky__published_leave(sky__host *h, sky__client *c);
 
 /* Payload bytes of what is published under a key; 0: nothing is. */
 uint64_t sky__published_bytes(const sky__tenant *t, const sky_key *key);
-/* Copy what is published under a key into the arena, unless that has it. What its owner changed is
- * withdrawn instead. */
+/* Copy what is published under a key into the arena, unless that has it, or an operation changes
+ * the key. What its owner changed is withdrawn instead. */
 void sky__published_take_in(sky__tenant *t, const sky_key *key);
 /* Withdraw all that is published under a key; false: nothing was. */
 bool sky__published_remove(sky__tenant *t, const sky_key *key);

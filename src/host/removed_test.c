@@ -1,5 +1,5 @@
 /* Proves: a published block that is removed while others ask for it does not come back into the
- * arena. */
+ * arena, and that the host waits for no store meanwhile. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -20,6 +20,8 @@ static sky_cache *remover, *other;
 
 /* ---- a store below the arena ---- */
 
+static _Atomic bool held; /* it waits */
+
 static sky_status slow_open(const char *where, void **self, sky_error *error) {
     (void)where, (void)self, (void)error;
     return SKY_OK;
@@ -28,6 +30,8 @@ static sky_status slow_open(const char *where, void **self, sky_error *error) {
 static sky_status slow_read(void *self, const sky_key *key, uint64_t offset, void *data,
                             uint64_t bytes, uint64_t *value_bytes) {
     (void)self, (void)key, (void)offset, (void)data, (void)bytes, (void)value_bytes;
+    while (held)
+        sky_poll(NULL, 0, sky_now() + SKY_MS(1));
     return SKY_MISS;
 }
 
@@ -89,6 +93,29 @@ static void publish(uint64_t n) {
 
 /* ---- tests ---- */
 
+/* It is published again while its removal is under way. Who asks for it waits for that, and nobody
+ * else does. */
+static void a_block_that_is_being_removed_is_not_taken_in(void **state) {
+    (void)state;
+    char *text = NULL;
+    sky_item removed = {.key = sky_fixture_key(1)}, lent = removed;
+    sky_batch removal, lease;
+    publish(1);
+    held = true;
+    assert_int_equal(sky_submit(remover, SKY_OP_REMOVE, &removed, 1, NULL, &removal), SKY_OK);
+    assert_int_equal(sky_wait(remover, removal, sky_now() + SKY_MS(100)), SKY_E_DEADLINE);
+    publish(1);
+    assert_int_equal(sky_submit(other, SKY_OP_LEASE, &lent, 1, NULL, &lease), SKY_OK);
+    assert_int_equal(sky_wait(other, lease, sky_now() + SKY_MS(100)), SKY_E_DEADLINE);
+    const sky_status told = sky_host_text(host.socket_path, sky_now() + SKY_SECONDS(5), &text);
+    free(text);
+    held = false;
+    assert_int_equal(sky_wait(remover, removal, SKY_TIME_NEVER), SKY_OK);
+    assert_int_equal(sky_wait(other, lease, SKY_TIME_NEVER), SKY_OK);
+    assert_int_equal(removed.status, SKY_OK);
+    assert_int_equal(told, SKY_OK);
+}
+
 /* Others lease it again and again until its removal is over. */
 static void a_block_that_was_removed_does_not_come_back(void **state) {
     (void)state;
@@ -108,6 +135,7 @@ static void a_block_that_was_removed_does_not_come_back(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_block_that_is_being_removed_is_not_taken_in),
         cmocka_unit_test(a_block_that_was_removed_does_not_come_back),
     };
     return cmocka_run_group_tests(tests, start, stop);
