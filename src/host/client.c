@@ -321,24 +321,30 @@ static bool has_puts(const sky__client *c) {
 }
 
 /* As large as the arena at most: no payload is larger. Another user's are bounded together, as its
- * sizes are its quota. */
+ * sizes are its quota. Where there is none of this size, the old one stays. */
 static sky_status make_stage(sky__client *c, uint64_t bytes, int *fd) {
-    if (bytes == 0 || bytes > c->tenant->arena.region_bytes + SKY_NAME_BYTES_MAX)
+    sky__tenant *t = c->tenant;
+    uint8_t *made;
+    if (bytes == 0 || bytes > t->arena.region_bytes + SKY_NAME_BYTES_MAX)
         return SKY_E_FULL;
     bytes = (bytes + STAGE_ALIGN - 1) / STAGE_ALIGN * STAGE_ALIGN;
-    drop_stage(c);
-    bool own = c->tenant->uid == sky_local_user();
-    if (!own && c->tenant->stage_bytes + bytes > SKY__HOST_STAGES * c->tenant->arena.region_bytes)
+    const uint64_t others = t->stage_bytes - c->stage_bytes;
+    bool own = t->uid == sky_local_user();
+    if (!own && others + bytes > SKY__HOST_STAGES * t->arena.region_bytes)
         return SKY_E_BUSY;
-    sky_status status = sky_pages_reserve(bytes, (void **)&c->stage, NULL);
+    sky_status status = sky_pages_reserve(bytes, (void **)&made, NULL);
     if (status != SKY_OK)
         return status;
+    status = sky_shared_make(made, bytes, SKY_SHARED_WRITE, fd);
+    if (status != SKY_OK) {
+        sky_pages_release(made, bytes);
+        return status;
+    }
+    drop_stage(c);
+    c->stage = made;
     c->stage_bytes = bytes;
-    c->tenant->stage_bytes += bytes;
-    status = sky_shared_make(c->stage, bytes, SKY_SHARED_WRITE, fd);
-    if (status != SKY_OK)
-        drop_stage(c);
-    return status;
+    t->stage_bytes += bytes;
+    return SKY_OK;
 }
 
 static void take_stage(sky__host *h, sky__client *c, const sky_shm_frame *f) {

@@ -141,6 +141,21 @@ static void stages_are_bounded(void) {
     check(fd >= 0, "what was given back is there");
 }
 
+/* It asks for a larger one than there is room for, and puts into the one that it has. */
+static void a_refused_stage_leaves_the_old(void) {
+    int fds[SKY__HOST_STAGES];
+    for (size_t i = 0; i < SKY__HOST_STAGES; i++)
+        check((fds[i] = staged(4 << 20)) >= 0, "as many as may be");
+    sky_shm_frame f = {.kind = SKY_SHM_STAGE, .stage_bytes = (4 << 20) + 1};
+    sky_raw_say(fds[0], &f, -1);
+    check(sky_raw_hear(fds[0], &f, NULL) && f.status == SKY_E_BUSY, "a larger one is refused");
+    f = (sky_shm_frame){.kind = SKY_SHM_RUN, .count = 1, .op = SKY_OP_PUT};
+    f.orders[0] = (sky_shm_order){.key = sky_fixture_key(5), .bytes = 4 << 20};
+    sky_raw_say(fds[0], &f, -1);
+    check(sky_raw_hear(fds[0], &f, NULL) && f.kind == SKY_SHM_DONE && f.results[0].status == SKY_OK,
+          "what it has is still there");
+}
+
 static void finds_its_own(void) {
     sky_status status;
     sky_span view;
@@ -168,8 +183,10 @@ static void is_served(void) {
 
 /* ---- children ---- */
 
-static void (*const bodies[])(void) = {is_refused,         uses_its_own,     finds_its_own,
-                                       stages_are_bounded, verifies_in_vain, is_served};
+static void (*const bodies[])(void) = {is_refused,       uses_its_own,
+                                       finds_its_own,    stages_are_bounded,
+                                       verifies_in_vain, a_refused_stage_leaves_the_old,
+                                       is_served};
 
 /* What the program is when its arguments are a user, a body and the host's socket. It ends at once:
  * another user may not let LeakSanitizer look. */
@@ -259,6 +276,7 @@ static void users_have_their_own(void **state) {
     assert_true(as_user(OTHER, uses_its_own));
     assert_true(as_user(OTHER, finds_its_own));
     assert_true(as_user(OTHER, stages_are_bounded));
+    assert_true(as_user(OTHER, a_refused_stage_leaves_the_old));
     assert_int_equal(lease(cache, 2, &view), SKY_MISS);
     assert_int_equal(put(cache, 3, 5 << 20), SKY_OK);
     sky_cache_close(cache);
