@@ -1,4 +1,5 @@
-/* What takes long: on a thread of its own, so that no client waits for another's listing. */
+/* What takes long: on a thread of each tenant, so that no client waits for another's listing, and
+ * no user for another's check. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,15 +19,16 @@ static void do_chore(const sky__host *h, sky__chore *c) {
 }
 
 static void *chores_thread(void *argument) {
-    sky__host *h = argument;
+    sky__tenant *t = argument;
+    sky__host *h = t->host;
     sky_mutex_lock(&h->mutex);
-    while (!h->ending) {
-        sky__chore *c = h->waiting;
+    while (!t->ending) {
+        sky__chore *c = t->waiting;
         if (!c) {
             (void)sky_condition_wait(&h->changed, &h->mutex, SKY_TIME_NEVER);
             continue;
         }
-        h->waiting = c->next;
+        t->waiting = c->next;
         sky_mutex_unlock(&h->mutex);
         do_chore(h, c);
         sky_mutex_lock(&h->mutex);
@@ -38,13 +40,11 @@ static void *chores_thread(void *argument) {
     return NULL;
 }
 
-sky_status sky__chores_start(sky__host *h) {
+sky_status sky__chores_init(sky__host *h) {
     sky_mutex_init(&h->mutex);
     sky_condition_init(&h->changed);
     h->chores_event = -1;
-    sky_status status = sky_event_create(&h->chores_event);
-    return status == SKY_OK ? sky_thread_start(&h->thread, "skymem-chores", chores_thread, h)
-                            : status;
+    return sky_event_create(&h->chores_event);
 }
 
 void sky__chores_free(sky__chore *c) {
@@ -56,13 +56,18 @@ void sky__chores_free(sky__chore *c) {
     }
 }
 
-void sky__chores_end(sky__host *h) {
-    sky_mutex_lock(&h->mutex);
-    h->ending = true;
-    sky_condition_broadcast(&h->changed);
-    sky_mutex_unlock(&h->mutex);
-    sky_thread_join(&h->thread);
-    sky__chores_free(h->waiting);
+void sky__chores_end(sky__tenant *t) {
+    if (!t->thread.running)
+        return;
+    sky_mutex_lock(&t->host->mutex);
+    t->ending = true;
+    sky_condition_broadcast(&t->host->changed);
+    sky_mutex_unlock(&t->host->mutex);
+    sky_thread_join(&t->thread);
+    sky__chores_free(t->waiting);
+}
+
+void sky__chores_deinit(sky__host *h) {
     sky__chores_free(h->finished);
     if (h->chores_event >= 0)
         sky_event_close(h->chores_event);
@@ -77,17 +82,21 @@ void sky__chores_cancel(sky__host *h) {
 }
 
 bool sky__chore_add(sky__host *h, sky__client *client, const sky_shm_frame *ask) {
+    sky__tenant *t = client->tenant;
+    if (!t->thread.running &&
+        sky_thread_start(&t->thread, "skymem-chores", chores_thread, t) != SKY_OK)
+        return false;
     sky__chore *c = calloc(1, sizeof *c);
     if (!c)
         return false;
-    c->tenant = client->tenant;
-    c->tenant->chores++;
+    c->tenant = t;
+    t->chores++;
     c->client = client->number;
     c->tier = client->tier;
     c->id = ask->id;
     c->question = ask->question;
     sky_mutex_lock(&h->mutex);
-    sky__chore **last = &h->waiting;
+    sky__chore **last = &t->waiting;
     while (*last)
         last = &(*last)->next;
     *last = c;
@@ -97,13 +106,14 @@ bool sky__chore_add(sky__host *h, sky__client *client, const sky_shm_frame *ask)
 }
 
 void sky__chores_forget(sky__host *h, sky__client *client) {
+    sky__tenant *t = client->tenant;
     sky_mutex_lock(&h->mutex);
-    for (sky__chore **at = &h->waiting; *at; at = &(*at)->next) {
+    for (sky__chore **at = &t->waiting; *at; at = &(*at)->next) {
         sky__chore *c = *at;
         if (c->client != client->number)
             continue;
         *at = c->next;
-        c->tenant->chores--;
+        t->chores--;
         free(c);
         break; /* each has one at most */
     }

@@ -350,9 +350,9 @@ static sky_status host_start(sky__host *h, sky_error *error) {
 static void host_end(sky__host *h) {
     for (size_t i = 0; h->clients && i < SKY_HOST_CLIENTS_MAX; i++)
         sky__client_close(h, &h->clients[i], NULL);
-    sky__chores_end(h);
     while (h->tenant_count > 0)
         sky__tenant_close(h, h->tenant_count - 1);
+    sky__chores_deinit(h);
     sky_local_unlisten(h->options.socket_path, &h->listener);
     free(h->clients);
 }
@@ -375,9 +375,9 @@ sky_status sky_host_run(const sky_host_options *options, sky_error *error) {
         return sky_fail(error, SKY_E_PARAM,
                         "a host needs a socket, stores, and options whose struct_bytes is set");
     h.settings = h.options.settings;
-    sky_status status = host_start(&h, error), chores = sky__chores_start(&h);
+    sky_status status = host_start(&h, error), chores = sky__chores_init(&h);
     if (status == SKY_OK && chores != SKY_OK)
-        status = sky_fail(error, chores, "no thread: %s", sky_status_text(chores));
+        status = sky_fail(error, chores, "no event: %s", sky_status_text(chores));
     if (status == SKY_OK)
         sky__tenants_take_over(&h);
     bool holds = status == SKY_OK; /* and what fails from here on does not lose it */

@@ -1,5 +1,5 @@
-/* The host's inside: one thread serves all clients; a second does what takes long. The thread looks
- * at the clients' rings (io/ring.h) as long as one has something, and for a while more;
+/* The host's inside: one thread serves all clients; others do what takes long. The thread looks at
+ * the clients' rings (io/ring.h) as long as one has something, and for a while more;
  * then it sleeps in poll.
  *
  *   host.c       the loop: accepts, drains the caches, ends
@@ -7,7 +7,7 @@
  *   handover.c   its arena, from the host that ended and to the next
  *   client.c     one client: its frames in, its letters out, its stage
  *   published.c  what clients publish in memory of their own
- *   chores.c     listing and verifying, on a thread of their own
+ *   chores.c     listing and verifying, on a thread of each tenant
  *
  * A client is not trusted. What breaks the protocol ends its connection and nothing else: its runs
  * are cancelled, its leases released, its stage unmapped. */
@@ -54,8 +54,12 @@ typedef struct {
     char pool[SKY_SHM_POOL_BYTES_MAX + 1]; /* "": none */
     bool leaving;                          /* it is served no longer */
     uint32_t chores;                       /* under way */
-    char *stores;                          /* its URLs, a line each */
-    uint64_t stage_bytes;                  /* of all its clients */
+    struct sky__host *host;
+    struct sky__chore *waiting; /* chores that are not begun; with the host's mutex held */
+    bool ending;                /* the same: no more are begun */
+    sky_thread thread;          /* does them, from the first on */
+    char *stores;               /* its URLs, a line each */
+    uint64_t stage_bytes;       /* of all its clients */
     sky_cache *cache;
     sky_tier *arena_tier;
     sky_arena_view arena;
@@ -133,13 +137,11 @@ typedef struct sky__host {
     sky_time complain_at; /* lines for the log: so many in a second */
     uint32_t complaints;
 
-    sky_mutex mutex; /* the lists of chores and `ending` */
+    sky_mutex mutex; /* the lists of chores, and the tenants' `ending` */
     sky_condition changed;
     int chores_event;
-    sky_thread thread;
-    bool ending;
     atomic_bool checks_end;
-    sky__chore *waiting, *finished;
+    sky__chore *finished;
 } sky__host;
 
 /* ---- tenant.c ---- */
@@ -198,14 +200,16 @@ void sky__clients_retire(sky__host *h);
 
 /* ---- chores.c ---- */
 
-/* Errors: SKY_E_NOMEM, SKY_E_IO */
-sky_status sky__chores_start(sky__host *h);
-void sky__chores_end(sky__host *h);
+/* Errors: SKY_E_IO */
+sky_status sky__chores_init(sky__host *h);
+void sky__chores_deinit(sky__host *h);
 /* The host ends: checks end too, those that wait included, SKY_E_CANCELLED. One that just begins is
  * not reached by the call: repeat it until they are over. */
 void sky__chores_cancel(sky__host *h);
-/* False: there is no memory. */
+/* False: there is no memory, or no thread. */
 bool sky__chore_add(sky__host *h, sky__client *c, const sky_shm_frame *ask);
+/* A tenant goes: none of it is begun any more, and the one under way is over. */
+void sky__chores_end(sky__tenant *t);
 /* This client goes: what it asked for is not begun any more. */
 void sky__chores_forget(sky__host *h, sky__client *c);
 /* What is finished; it is the caller's. */

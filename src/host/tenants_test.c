@@ -464,6 +464,52 @@ static void who_asks_and_goes_keeps_nobody_waiting(void **state) {
     sky_host_fixture_stop(&host);
 }
 
+static void *check_pool(void *argument) {
+    char url[96];
+    const char *urls[] = {url};
+    sky_verify_report report;
+    sky_cache *cache;
+    snprintf(url, sizeof url, "shm:%s?pool=slow", host.socket_path);
+    if (sky_cache_open(urls, 1, &cache, NULL) == SKY_OK) {
+        *(sky_status *)argument = sky_verify(cache, &report);
+        sky_cache_close(cache);
+    }
+    return NULL;
+}
+
+/* A check of one pool's stores takes long, and another's are listed meanwhile. */
+static void who_checks_keeps_no_others_waiting(void **state) {
+    (void)state;
+    const sky_shm_frame list = {.kind = SKY_SHM_ASK, .question = SKY_SHM_LIST};
+    sky_status checked = SKY_PENDING;
+    sky_local_peer peer;
+    sky_thread thread;
+    int fd;
+    users[0] = (sky_host_user){sky_local_user(), slow_urls, 2, "slow"};
+    start_with(1);
+    held = true;
+    asked = false;
+    assert_int_equal(sky_thread_start(&thread, "check", check_pool, &checked), SKY_OK);
+    while (!asked)
+        sky_poll(NULL, 0, sky_now() + SKY_MS(1));
+    assert_int_equal(sky_local_connect(host.socket_path, &fd, &peer), SKY_OK);
+    sky_raw_greet(fd);
+    sky_raw_say(fd, &list, -1);
+    for (sky_time until = sky_now() + SKY_SECONDS(5); sky_now() < until;)
+        if (sky_ring_has_work(sky_raw_ring(fd)))
+            break;
+        else
+            sky_poll(NULL, 0, sky_now() + SKY_MS(1));
+    bool listed = sky_ring_has_work(sky_raw_ring(fd));
+    held = false;
+    sky_thread_join(&thread);
+    sky_raw_close(fd);
+    users[0] = (sky_host_user){OTHER, other_urls, 1, NULL};
+    end_it();
+    assert_int_equal(checked, SKY_OK);
+    assert_true(listed);
+}
+
 static void what_was_asked_is_answered(void **state) {
     (void)state;
     const char *urls[] = {"mem:4MiB", "slow:x"};
@@ -497,6 +543,7 @@ int main(int argc, char *argv[]) {
         cmocka_unit_test(an_idle_host_ends),
         cmocka_unit_test(a_user_that_goes_while_it_is_busy),
         cmocka_unit_test(who_asks_and_goes_keeps_nobody_waiting),
+        cmocka_unit_test(who_checks_keeps_no_others_waiting),
         cmocka_unit_test(what_was_asked_is_answered),
     };
     if (sky_tier_register("slow", &slow) != SKY_OK)
