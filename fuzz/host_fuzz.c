@@ -60,8 +60,7 @@ static sky__host *the_host(void) {
     host.complain_at = SKY_TIME_NEVER; /* no line for each input */
     host.complaints = 1000;
     bool open = sky__tenant_open(&host, &user, NULL) == SKY_OK &&
-                sky__tenant_open(&host, &pool, NULL) == SKY_OK &&
-                sky__chores_init(&host) == SKY_OK;
+                sky__tenant_open(&host, &pool, NULL) == SKY_OK && sky__chores_init(&host) == SKY_OK;
     assert(open);
     (void)open;
     return &host;

@@ -291,12 +291,13 @@ static bool host_turn(sky__host *h) {
 
 /* ---- the end ---- */
 
+/* A check is over only when it was told so, also one that nobody waits for any more. */
 static bool is_busy(const sky__host *h) {
     for (size_t i = 0; i < h->tenant_count; i++)
-        if (h->tenants[i]->runs)
+        if (h->tenants[i]->runs || h->tenants[i]->chores > 0)
             return true;
     for (size_t i = 0; i < SKY_HOST_CLIENTS_MAX; i++)
-        if (h->clients[i].fd >= 0 && (h->clients[i].stalled || h->clients[i].asking))
+        if (h->clients[i].fd >= 0 && h->clients[i].stalled)
             return true;
     return false;
 }

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -12,6 +13,8 @@
 #include "cache/opener.h"
 #include "host/host_fixture.h"
 #include "io/clock.h"
+#include "io/local.h"
+#include "tier/shm/raw_fixture.h"
 #include "tier/tier.h"
 
 #define CLIENTS 3
@@ -86,7 +89,30 @@ static void checks_end_with_the_host(void **state) {
     assert_int_equal(atomic_load(&checks), 1); /* the others never began */
 }
 
+/* It asked for a check, and is gone when the host is to stop. */
+static void a_check_that_nobody_waits_for_ends_too(void **state) {
+    (void)state;
+    static const char *const urls[] = {"mem:1MiB", "held:here"};
+    const sky_shm_frame ask = {.kind = SKY_SHM_ASK, .question = SKY_SHM_VERIFY};
+    sky_host_fixture host;
+    sky_local_peer peer;
+    int fd;
+    atomic_store(&checks, 0);
+    sky_host_fixture_start(&host, urls, 2);
+    assert_int_equal(sky_local_connect(host.socket_path, &fd, &peer), SKY_OK);
+    sky_raw_greet(fd);
+    sky_raw_say(fd, &ask, -1);
+    while (atomic_load(&checks) == 0)
+        sky_poll(NULL, 0, sky_now() + SKY_MS(1));
+    sky_raw_close(fd);
+    char *text; /* after this the host knows that it is gone */
+    assert_int_equal(sky_host_text(host.socket_path, sky_now() + SKY_SECONDS(60), &text), SKY_OK);
+    free(text);
+    sky_host_fixture_stop(&host); /* else it waits for ever */
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(checks_end_with_the_host)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(checks_end_with_the_host),
+                                       cmocka_unit_test(a_check_that_nobody_waits_for_ends_too)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
