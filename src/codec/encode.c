@@ -391,11 +391,12 @@ static bool forward_tokens(encoder *e, uint32_t token) {
 }
 
 static bool rounded_at_once(encoder *e, uint32_t token) {
+    if (!e->options.plain || !e->kernels->pair_round || e->limit < INFINITY ||
+        token + 2 > e->tile.tokens)
+        return false;
     const uint8_t *in[2] = {element_row(e, token), element_row(e, token + 1)};
     int16_t *sum = e->packed + (size_t)token * e->transform.padded;
-    return e->options.plain && e->kernels->pair_round && !(e->limit < INFINITY) &&
-           token + 2 <= e->tile.tokens &&
-           e->kernels->pair_round(&e->transform, in, e->src->head_bytes, sum,
+    return e->kernels->pair_round(&e->transform, in, e->src->head_bytes, sum,
                                   sum + e->transform.padded);
 }
 

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -315,6 +317,40 @@ static void strides_are_the_callers(void **state) {
     free(in);
 }
 
+/* A stream of an odd number of tokens, the last of which ends the page table, and memory. */
+static void the_page_table_is_not_read_past_its_end(void **state) {
+    (void)state;
+    enum { TOKENS = 5, DIM = 64 };
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uint8_t *memory = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                           0),
+            a[4096], b[4096];
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    assert_int_equal(mprotect(memory + page, page, PROT_NONE), 0);
+    uint32_t *table = (uint32_t *)(void *)(memory + page) - 1;
+    *table = 0;
+    sky_stream_shape shape = shape_of(SKY_KV_V, TOKENS, 1, DIM);
+    void *in = fixture_elements(6, &shape, NULL), *work = fixture_work();
+    sky_tensor packed = sky_stream_packed(&shape, in), paged = packed;
+    paged.pages = table;
+    paged.page_count = 1;
+    paged.page_tokens = TOKENS;
+    paged.page_bytes = paged.bytes;
+    for (int plain = 0; plain < 2; plain++) {
+        sky_encode_options how = {.level = SKY_LEVEL_4, .plain = plain};
+        size_t a_bytes, b_bytes;
+        assert_int_equal(sky_encode(NULL, &shape, &how, packed, a, sizeof a, &a_bytes, work),
+                         SKY_OK);
+        assert_int_equal(sky_encode(NULL, &shape, &how, paged, b, sizeof b, &b_bytes, work),
+                         SKY_OK);
+        assert_int_equal(a_bytes, b_bytes);
+        assert_memory_equal(a, b, a_bytes);
+    }
+    free(work);
+    free(in);
+    munmap(memory, 2 * page);
+}
+
 static void wrong_arguments_are_refused(void **state) {
     (void)state;
     sky_stream_shape shape = shape_of(SKY_KV_V, 4, 1, 16), bad;
@@ -382,6 +418,7 @@ int main(void) {
         cmocka_unit_test(an_outlier_does_not_make_the_others_coarse),
         cmocka_unit_test(scale_does_not_matter),
         cmocka_unit_test(strides_are_the_callers),
+        cmocka_unit_test(the_page_table_is_not_read_past_its_end),
         cmocka_unit_test(wrong_arguments_are_refused),
         cmocka_unit_test(levels_have_names),
     };
