@@ -21,7 +21,9 @@
  *  - Pinned blocks and ancestors of only pinned ones drift to the far end. The victim search takes
  *    them out of the ring ("parked": a ring of itself) the first time it meets them; unpinning is a
  *    use and brings them back with their ancestors. So each is met once a pin, however many there
- *    are. A parked block is pinned, or has a parked child.
+ *    are. A parked block is pinned, or has a parked child. One whose children are in the ring of a
+ *    lower class is passed over where that class is left out (sky_index_victim_of): if it were
+ *    parked, nothing would bring it back when they have gone.
  *  - Removing a pinned block is a use of its parent, for the same reason.
  *  - The hash is not secret. Block keys are hashes keyed by the namespace, so whoever does not know
  *    it cannot aim at a slot; whoever does can only slow down the cache that they may write to. */
@@ -265,12 +267,17 @@ static void raise_ancestors(sky_index *index, uint32_t block) {
         set_rank(index, b, rank);
 }
 
-static bool has_last_child(const sky_index *index, uint32_t block) {
+static bool is_last(const sky_index *index, uint32_t block) {
+    return index->cold[block].rank == LAST;
+}
+
+static bool has_child(const sky_index *index, uint32_t block,
+                      bool (*like)(const sky_index *index, uint32_t child)) {
     uint32_t first = index->hot[block].child, b = first;
     if (first == SKY_BLOCK_NONE)
         return false;
     do {
-        if (index->cold[b].rank == LAST)
+        if (like(index, b))
             return true;
         b = index->cold[b].sibling_next;
     } while (b != first);
@@ -286,7 +293,7 @@ static void trim_last(sky_index *index) {
     const uint32_t end = index->blocks_max + LAST;
     while (is_last_too_much(index) && index->hot[end].newer != end) {
         uint32_t oldest = index->hot[end].newer;
-        bool stays = index->cold[oldest].pins > 0 || has_last_child(index, oldest);
+        bool stays = index->cold[oldest].pins > 0 || has_child(index, oldest, is_last);
         if (stays) {
             ring_unlink(index, oldest); /* parked */
             continue;
@@ -596,16 +603,14 @@ bool sky_index_pinned(const sky_index *index, uint32_t block) {
 static_assert(RINGS == SKY_INDEX_RANKS, "a ring for each rank");
 
 uint32_t sky_index_victim_of(sky_index *index, uint32_t rank) {
-    const uint32_t end_at = index->blocks_max + rank;
-    hot_block *end = &index->hot[end_at];
-    while (end->newer != end_at) {
-        uint32_t oldest = end->newer;
-        hot_block *h = &index->hot[oldest];
-        if (h->child == SKY_BLOCK_NONE && index->cold[oldest].pins == 0)
-            return oldest;
-        end->newer = h->newer;
-        index->hot[h->newer].older = end_at;
-        h->newer = h->older = oldest; /* parked */
+    const uint32_t end = index->blocks_max + rank;
+    uint32_t newer;
+    for (uint32_t b = index->hot[end].newer; b != end; b = newer) {
+        newer = index->hot[b].newer;
+        if (index->cold[b].pins > 0 || has_child(index, b, is_parked))
+            ring_unlink(index, b); /* parked */
+        else if (index->hot[b].child == SKY_BLOCK_NONE)
+            return b;
     }
     return SKY_BLOCK_NONE;
 }
