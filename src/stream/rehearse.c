@@ -6,10 +6,12 @@
 
 #define TIME_MOST     1e18 /* ns: thirty years */
 #define SEGMENTS_MOST 256  /* longer ones stand for more: enough to see where they meet */
+#define LOOKS_MOST    2000 /* of the planner at what is under way: all that it wants, up to 20 s */
 
 typedef struct {
     sky_pacer *pacer;
     double bytes_per_ns, delay_ns, segment_ns;
+    double look_ns; /* no sooner than this after the last event the planner looks again */
     struct {
         uint32_t request;
         uint64_t bytes;
@@ -59,7 +61,7 @@ static double run_events(rehearsal *r) {
     double now = 1;
     while (obey_all(r, now)) {
         double arrival = first_arrival(r), wake = (double)sky_pacer_wake(r->pacer, (sky_time)now);
-        double next = fmin(fmin(arrival, r->engine_done_at), wake);
+        double next = fmin(fmin(arrival, r->engine_done_at), fmax(wake, now + r->look_ns));
         now = ceil(fmax(next, now + 1));
         if (now > TIME_MOST)
             return INFINITY;
@@ -77,9 +79,13 @@ static double run_events(rehearsal *r) {
     return now - 1;
 }
 
+/* By the link alone. */
+static double load_ns(const sky__rehearsal *q) {
+    return q->delay_ns + q->bytes / q->bytes_per_s * 1e9;
+}
+
 static bool has_numbers(const sky__rehearsal *q, double bytes) {
-    double load_ns = q->delay_ns + q->bytes / q->bytes_per_s * 1e9;
-    return q->tokens >= 1 && bytes >= 1 && load_ns < TIME_MOST && q->token_ns >= 1 &&
+    return q->tokens >= 1 && bytes >= 1 && load_ns(q) < TIME_MOST && q->token_ns >= 1 &&
            q->token_ns < UINT32_MAX && q->token_ns * q->tokens < TIME_MOST;
 }
 
@@ -102,6 +108,7 @@ sky_status sky__rehearse(const sky__rehearsal *q, sky__rehearsed *out) {
     rehearsal r = {.bytes_per_ns = q->bytes_per_s / 1e9,
                    .delay_ns = q->delay_ns,
                    .segment_ns = q->token_ns * tokens,
+                   .look_ns = fmin(load_ns(q), q->token_ns * q->tokens) / LOOKS_MOST,
                    .engine_done_at = INFINITY};
     sky_status status = sky_pacer_create(segments, count, &link, 1, &options, 1, &r.pacer);
     if (status != SKY_OK)

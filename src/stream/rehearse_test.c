@@ -1,6 +1,6 @@
 /* Proves: a rehearsal is what a link alone takes where the engine is too slow to matter, never much
- * more than the better of the two alone, never less than what both can do at once, and the same
- * each time; and that numbers that are no time or size are refused. */
+ * more than the better of the two alone, never less than what both can do at once, the same each
+ * time, and of days as soon done as of seconds; numbers that are no time or size are refused. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -68,6 +68,18 @@ static void it_lies_between_what_is_possible_and_the_better_one(void **state) {
     }
 }
 
+/* Ten days of an engine. The planner wants to look 10^8 times, and this test would not end. */
+static void a_load_of_days_does_not_take_days(void **state) {
+    (void)state;
+    sky__rehearsal r = {
+        .tokens = 1e6, .bytes = 1e11, .bytes_per_s = 1e5, .delay_ns = 1e9, .token_ns = 864e6};
+    sky__rehearsed out = rehearse(&r);
+    double load = 1e15, compute = 864e12;
+    assert_true(out.end_ns <= 1.08 * compute);
+    assert_true(out.end_ns >= 0.99 * load * compute / (load + compute));
+    assert_true(out.computed_tokens > 0 && out.computed_tokens < 1e6);
+}
+
 static void numbers_that_are_none_are_refused(void **state) {
     (void)state;
     const sky__rehearsal bad[] = {
@@ -91,6 +103,7 @@ int main(void) {
         cmocka_unit_test(a_dead_link_is_hardly_waited_for),
         cmocka_unit_test(both_are_sooner_than_either),
         cmocka_unit_test(it_lies_between_what_is_possible_and_the_better_one),
+        cmocka_unit_test(a_load_of_days_does_not_take_days),
         cmocka_unit_test(numbers_that_are_none_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
