@@ -42,22 +42,23 @@ static int make_folder(const cli *c) {
     return CLI_OK;
 }
 
-/* The path that a file has, or had as long as its folder is still there; false: neither. */
+/* The path that a file has, or had: of a folder that is gone too the name counts as it is given.
+ * False: it is too long. */
 static bool absolute_path(const char *path, char out[4096], bool *gone) {
-    char folder[4096], whole[4096];
-    *gone = false;
-    if (realpath(path, out))
+    char head[4096], there[4096];
+    *gone = !realpath(path, out);
+    if (!*gone)
         return true;
-    *gone = true;
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    int length = slash ? (int)(slash - path) + 1 : 2;
-    if (errno != ENOENT ||
-        (size_t)snprintf(folder, sizeof folder, "%.*s", length, slash ? path : "./") >=
-            sizeof folder ||
-        !realpath(folder, whole))
-        return errno = ENOENT, false;
-    bool root = strcmp(whole, "/") == 0;
-    return (size_t)snprintf(out, 4096, "%s/%s", root ? "" : whole, name) < 4096;
+    size_t bytes = (size_t)snprintf(head, sizeof head, "%s%s", path[0] == '/' ? "" : "./", path);
+    for (char *slash; bytes < sizeof head && (slash = strrchr(head, '/')) != NULL;) {
+        *slash = '\0';
+        if (!realpath(slash > head ? head : "/", there))
+            continue;
+        size_t rest_bytes = bytes - (size_t)(slash + 1 - head);
+        return (size_t)snprintf(out, 4096, "%s/%s", strcmp(there, "/") == 0 ? "" : there,
+                                path + strlen(path) - rest_bytes) < 4096;
+    }
+    return false;
 }
 
 static bool name_files(const char *scenario, constellation *x) {

@@ -32,7 +32,7 @@ dies() {
     expect 0 "$skymem" constellation status "$scenario" --json
     dying=$(python3 -c 'import json, sys
 rows = json.load(open(sys.argv[1]))["list"]
-print(*[s["pid"] for s in rows if eval(sys.argv[2])])' "$work/out" "$1")
+print(*[s["pid"] for s in rows if s["pid"] and eval(sys.argv[2])])' "$work/out" "$1")
     kill -9 $dying
     for pid in $dying; do # a busy machine takes a while to end them
         until grep -qs ') [ZX]' "/proc/$pid/stat" || [ ! -e "/proc/$pid" ]; do sleep 0.01; done
@@ -239,6 +239,22 @@ holds 'o["stopped"] == 10'
 cd - >"$work/out"
 nothing_left "a file that is gone"
 expect 1 "$skymem" constellation down "$scenario"
+says "No such file"
+
+# A folder that went away with its scenario.
+mkdir -p "$work/upper/folder"
+sky 1 3
+mv "$scenario" "$work/upper/folder"
+expect 0 "$skymem" constellation up "$work/upper/folder/c.yaml"
+rm -rf "$work/upper"
+expect 0 "$skymem" constellation status "$work/upper/folder/c.yaml" --json
+holds 'o["running"] == 3 and o["changed"]'
+cd "$work"
+expect 0 "$skymem" constellation down upper/folder/c.yaml --json
+holds 'o["stopped"] == 3'
+cd - >"$work/out"
+nothing_left "a folder that is gone"
+expect 1 "$skymem" constellation down "$work/upper/folder/c.yaml"
 says "No such file"
 
 # A file that is no scenario any more.
