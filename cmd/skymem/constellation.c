@@ -124,8 +124,9 @@ static bool daemon_path(char *out, size_t bytes) {
     return access(out, X_OK) == 0;
 }
 
-/* In the child: it outlives the terminal, and is remembered before it is anything. The lock goes
- * with exec, so that nobody reads the file before the line is there. */
+/* In the child: it outlives the terminal, and is remembered before it is anything. What else is
+ * open goes with exec: the lock, so that nobody reads the file before the line is there, and what
+ * the caller of `up` had open, which nobody would get rid of before `down`. */
 static _Noreturn void become_satellite(const constellation *x, sky_satellite s, char *const argv[],
                                        int output) {
     sigset_t none;
@@ -142,6 +143,7 @@ static _Noreturn void become_satellite(const constellation *x, sky_satellite s, 
                           s.slot);
     if (nothing < 0 || log < 0 || dup2(nothing, 0) < 0 || dup2(output, 1) < 0 || dup2(log, 2) < 0)
         _exit(127);
+    (void)close_range(STDERR_FILENO + 1, ~0u, CLOSE_RANGE_CLOEXEC);
     if (write(x->state, line, (size_t)length) == length)
         execv(argv[0], argv);
     dprintf(2, "skymemd: %u,%u: %s\n", s.plane, s.slot, strerror(errno));

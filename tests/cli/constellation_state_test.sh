@@ -77,7 +77,9 @@ PYTHON
 sky 2 5
 expect 1 "$skymem" put a LICENSE --store "sky+udp:$scenario"
 says "sky.key: no such key file; 'skymem constellation up $scenario' makes the keys and starts"
-"$skymem" constellation up "$scenario" >/dev/null 2>&1 # makes the keys
+# Who reads what the caller had open besides sees its end: satellites do not keep it.
+"$skymem" constellation up "$scenario" 9>&1 >/dev/null 2>&1 | timeout 20 cat # makes the keys
+[ "${PIPESTATUS[1]}" = 0 ] || fail "satellites hold a descriptor of who started them"
 expect 0 "$skymem" constellation down "$scenario"
 nothing_left "down"
 for way in SIGINT:130:interrupted SIGTERM:143:terminated; do
