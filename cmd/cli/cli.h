@@ -227,7 +227,8 @@ double cli_median(double *values, size_t count); /* sorts them */
 /* Bytes as text a terminal and JSON can show: valid UTF-8 stays, anything else becomes \xHH, a
  * backslash is doubled. Owner: the caller frees. */
 char *cli_escape(const void *data, size_t bytes);
-json_t *cli_json_text(const void *data, size_t bytes); /* the same as a JSON string */
+/* The same as a JSON string: of each text that may be of any bytes, a path among them. */
+json_t *cli_json_text(const char *text);
 /* The same for a message or a table, in which a backslash stays one. Owner: the caller frees. */
 char *cli_printable(const char *text);
 /* Model text: what is no UTF-8 becomes U+FFFD, nothing else changes. */

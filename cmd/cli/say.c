@@ -198,10 +198,10 @@ char *cli_escape(const void *data, size_t bytes) {
     return out;
 }
 
-json_t *cli_json_text(const void *data, size_t bytes) {
-    char *text = cli_escape(data, bytes);
-    json_t *json = text ? json_string(text) : NULL;
-    free(text);
+json_t *cli_json_text(const char *text) {
+    char *shown = cli_escape(text, strlen(text));
+    json_t *json = shown ? json_string(shown) : NULL;
+    free(shown);
     return json;
 }
 
@@ -227,7 +227,7 @@ int cli_json_print(const cli *c, json_t *object) {
 
 int cli_json_row(const cli *c, json_t *object, int digits) {
     clear_progress();
-    json_printed = true;
+    json_printed = object != NULL;
     size_t flags = JSON_COMPACT | JSON_REAL_PRECISION((size_t)digits);
     int failed = !object || json_dumpf(object, stdout, flags) != 0 || putchar('\n') == EOF;
     json_decref(object);

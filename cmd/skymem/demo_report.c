@@ -140,9 +140,9 @@ static int report_json(const demo *d) {
         json_array_append_new(warnings, json_string(broken.texts[i]));
     return cli_json_print(
         d->c, json_pack("{s:o, s:I, s:I, s:o, s:s, s:I, s:I, s:I, s:o, s:o, s:o}", "model",
-                        cli_json_text(d->model.path, strlen(d->model.path)), "prompt_tokens",
-                        (json_int_t)DEMO_PROMPT, "suffix_tokens", (json_int_t)DEMO_SUFFIX, "rows",
-                        rows, "cpu", cpu, "block_tokens", (json_int_t)d->block_tokens, "questions",
+                        cli_json_text(d->model.path), "prompt_tokens", (json_int_t)DEMO_PROMPT,
+                        "suffix_tokens", (json_int_t)DEMO_SUFFIX, "rows", rows, "cpu", cpu,
+                        "block_tokens", (json_int_t)d->block_tokens, "questions",
                         (json_int_t)CLI_DEMO_QUESTIONS, "predict", (json_int_t)d->predict,
                         "answers", answers, "cold_ms", cold_ms, "warnings", warnings));
 }

@@ -106,14 +106,15 @@ static int write_czml(cli *c, const sky_fleet *f, int64_t from, int64_t to, int6
     json_decref(czml);
     if (!text)
         return cli_failed(c, "out of memory");
+    const char *path = cli_text(c, "output");
     size_t bytes = strlen(text);
-    int code = cli_file_write(c, cli_text(c, "output"), text, bytes);
+    int code = cli_file_write(c, path, text, bytes);
     free(text);
     if (code != CLI_OK)
         return code;
     orbit_rows rows;
     orbit_rows_begin(&rows, c);
-    code = orbit_row(&rows, json_pack("{s:s, s:I, s:I, s:s}", "file", cli_text(c, "output"),
+    code = orbit_row(&rows, json_pack("{s:o, s:I, s:I, s:s}", "file", cli_json_text(path),
                                       "satellites", (json_int_t)sky_fleet_count(f), "bytes",
                                       (json_int_t)bytes, "start", epoch));
     orbit_rows_end(&rows);

@@ -44,8 +44,7 @@ void cli_record_keep(const cli_store *store, const sky_key *first, const char *m
     if (!call.tiers || sky_name_key(&general, item.name, item.name_bytes, &item.key) != SKY_OK ||
         (!words && cli_one(store, SKY_OP_HAS, &item, &call) == SKY_OK))
         return;
-    json_t *record = json_pack("{s:o, s:I}", "model",
-                               cli_json_text(file_name(model), strlen(file_name(model))),
+    json_t *record = json_pack("{s:o, s:I}", "model", cli_json_text(file_name(model)),
                                "block_tokens", (json_int_t)block_tokens);
     if (words)
         json_object_set_new(record, "words", cli_json_utf8(words, words_bytes));

@@ -39,7 +39,7 @@ static int rewrite_profile(const cli *c, const char *from, const char *path) {
     if (code != CLI_OK)
         return code;
     if (c->json)
-        return cli_json_print(c, json_pack("{s:s, s:I, s:I}", "file", path, "bytes",
+        return cli_json_print(c, json_pack("{s:o, s:I, s:I}", "file", cli_json_text(path), "bytes",
                                            (json_int_t)bytes, "layers", (json_int_t)layers));
     printf("%s: %s for %u layer%s, from %s\n", path, cli_bytes_text(bytes, size), layers,
            cli_plural(layers), from);
@@ -81,8 +81,8 @@ static int report_calibration(const cli *c, const calibration *k, const char *pa
                                 json_real(k->bits[0][level]));
     if (c->json)
         return cli_json_print(
-            c, json_pack("{s:s, s:I, s:I, s:I, s:I, s:f, s:o}", "file", path, "bytes",
-                         (json_int_t)bytes, "layers", (json_int_t)k->layer_count, "texts",
+            c, json_pack("{s:o, s:I, s:I, s:I, s:I, s:f, s:o}", "file", cli_json_text(path),
+                         "bytes", (json_int_t)bytes, "layers", (json_int_t)k->layer_count, "texts",
                          (json_int_t)k->text_count, "tokens",
                          (json_int_t)(k->segment_count * (CALIBRATE_ROWS + CALIBRATE_SKIP_TOKENS)),
                          "seconds", seconds, "levels", levels));

@@ -32,10 +32,10 @@ static json_t *value_json(const cli_value *v) {
     if (v->option->kind == CLI_NUMBER)
         return json_real(v->number);
     if (v->option->kind != CLI_LIST)
-        return cli_json_text(v->texts[0], strlen(v->texts[0]));
+        return cli_json_text(v->texts[0]);
     json_t *list = json_array();
     for (size_t i = 0; i < v->count; i++)
-        json_array_append_new(list, cli_json_text(v->texts[i], strlen(v->texts[i])));
+        json_array_append_new(list, cli_json_text(v->texts[i]));
     return list;
 }
 
@@ -57,9 +57,9 @@ static int config_run(cli *c) {
     for (const cli_option *o = cli_settings; o->name; o++) {
         const cli_value *v = cli_find(c, o->name);
         origin_text(c, v, origin, sizeof origin);
-        json_object_set_new(object, key_of(o->name, key),
-                            json_pack("{s:o, s:o}", "value", value_json(v), "from",
-                                      cli_json_text(origin, strlen(origin))));
+        json_object_set_new(
+            object, key_of(o->name, key),
+            json_pack("{s:o, s:o}", "value", value_json(v), "from", cli_json_text(origin)));
         for (size_t i = 0; i < (v->count ? v->count : 1); i++) {
             cli_table_cell(&table, "%s", i ? "" : o->name);
             cli_table_cell(&table, "%s", v->count ? v->texts[i] : "none");

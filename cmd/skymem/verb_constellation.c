@@ -83,10 +83,10 @@ static int say_up(const cli *c, const constellation *x, uint32_t started, double
     char memory[24], run[64];
     if (c->json)
         return cli_json_print(
-            c, json_pack("{s:s, s:I, s:I, s:I, s:I, s:f}", "scenario", x->scenario, "satellites",
-                         (json_int_t)x->site.satellite_count, "started", (json_int_t)started,
-                         "running", (json_int_t)running, "memory_bytes", (json_int_t)memory_of(x),
-                         "ready_ms", ms));
+            c, json_pack("{s:o, s:I, s:I, s:I, s:I, s:f}", "scenario", cli_json_text(x->scenario),
+                         "satellites", (json_int_t)x->site.satellite_count, "started",
+                         (json_int_t)started, "running", (json_int_t)running, "memory_bytes",
+                         (json_int_t)memory_of(x), "ready_ms", ms));
     printf("%s (%u started, %.0f ms), %s of memory together\n", running_text(x, run), started, ms,
            cli_bytes_text(memory_of(x), memory));
     return CLI_OK;
@@ -227,9 +227,9 @@ static int say_status(const cli *c, const constellation *x, const sky_satellite_
     if (c->json)
         return cli_json_print(
             c,
-            json_pack("{s:s, s:I, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:o}", "scenario",
-                      x->scenario, "satellites", (json_int_t)x->site.satellite_count, "running",
-                      (json_int_t)running, "changed", changed != NULL, "answered",
+            json_pack("{s:o, s:I, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:o}", "scenario",
+                      cli_json_text(x->scenario), "satellites", (json_int_t)x->site.satellite_count,
+                      "running", (json_int_t)running, "changed", changed != NULL, "answered",
                       (json_int_t)answered, "slow", (json_int_t)slow, "chunks", (json_int_t)chunks,
                       "migrated", (json_int_t)migrated, "refused_datagrams", (json_int_t)refused,
                       "memory_bytes", (json_int_t)memory_of(x), "cpu_s", cpu_s, "list", list));
@@ -348,7 +348,8 @@ static int run_down(cli *c, constellation *x) {
                           cli_plural(before));
     unlink(x->log_path);
     if (c->json)
-        return cli_json_print(c, json_pack("{s:s, s:I, s:I}", "scenario", x->scenario, "stopped",
+        return cli_json_print(c, json_pack("{s:o, s:I, s:I}", "scenario",
+                                           cli_json_text(x->scenario), "stopped",
                                            (json_int_t)before, "killed", (json_int_t)killed));
     printf("%u satellite%s stopped%s\n", before, cli_plural(before),
            killed ? ", some by force" : "");

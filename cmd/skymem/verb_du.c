@@ -70,13 +70,13 @@ static int du_json(const cli *c, const cli_store *store, const shares *s) {
         uint64_t prompts = 0;
         sky_cache_stat(store->cache, t, &stat);
         json_t *models = models_json(s, t, &prompts);
-        json_array_append_new(
-            tiers, json_pack("{s:s, s:o, s:I, s:I, s:I, s:I, s:o}", "name", store->names[t], "url",
-                             cli_json_text(stat.url, strlen(stat.url)), "bytes",
-                             count_of(store, t, SKY_METRIC_TIER_BYTES_USED), "bytes_max",
-                             count_of(store, t, SKY_METRIC_TIER_BYTES_MAX), "entries",
-                             count_of(store, t, SKY_METRIC_TIER_ENTRIES), "prompts",
-                             (json_int_t)prompts, "models", models));
+        json_array_append_new(tiers,
+                              json_pack("{s:s, s:o, s:I, s:I, s:I, s:I, s:o}", "name",
+                                        store->names[t], "url", cli_json_text(stat.url), "bytes",
+                                        count_of(store, t, SKY_METRIC_TIER_BYTES_USED), "bytes_max",
+                                        count_of(store, t, SKY_METRIC_TIER_BYTES_MAX), "entries",
+                                        count_of(store, t, SKY_METRIC_TIER_ENTRIES), "prompts",
+                                        (json_int_t)prompts, "models", models));
     }
     return cli_json_print(c, json_pack("{s:o}", "tiers", tiers));
 }

@@ -11,8 +11,8 @@ static json_t *own_row(const cli_store *store, size_t tier) {
     sky_cache_stat(store->cache, tier, &s);
     return json_pack(
         "{s:b, s:o, s:o, s:I, s:I, s:I, s:I, s:I}", "failing", s.failing, "url",
-        cli_json_text(s.url, strlen(s.url)), "note", cli_json_text(s.note, strlen(s.note)),
-        "entries", (json_int_t)cli_store_metric(store, tier, SKY_METRIC_TIER_ENTRIES), "bytes_used",
+        cli_json_text(s.url), "note", cli_json_text(s.note), "entries",
+        (json_int_t)cli_store_metric(store, tier, SKY_METRIC_TIER_ENTRIES), "bytes_used",
         (json_int_t)cli_store_metric(store, tier, SKY_METRIC_TIER_BYTES_USED), "bytes_max",
         (json_int_t)cli_store_metric(store, tier, SKY_METRIC_TIER_BYTES_MAX), "errors",
         (json_int_t)cli_store_metric(store, tier, SKY_METRIC_TIER_ERRORS), "dropped",

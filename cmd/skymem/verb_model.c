@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 static json_t *model_json(const cli_named_model *m) {
-    return json_pack("{s:s, s:s, s:s, s:b, s:I, s:s, s:s}", "name", m->name, "title", m->title,
-                     "path", m->path, "here", m->here, "bytes", (json_int_t)m->bytes, "sha256",
-                     m->sha256, "licence", m->licence);
+    return json_pack("{s:s, s:s, s:o, s:b, s:I, s:s, s:s}", "name", m->name, "title", m->title,
+                     "path", cli_json_text(m->path), "here", m->here, "bytes", (json_int_t)m->bytes,
+                     "sha256", m->sha256, "licence", m->licence);
 }
 
 static int list_models(const cli *c, const cli_named_model *models, size_t count) {

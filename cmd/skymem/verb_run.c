@@ -553,10 +553,10 @@ static int report_json(cli *c, const answer *a) {
         "s:I, "
         "s:s, "
         "s:I}",
-        "model", cli_json_text(a->model.path, strlen(a->model.path)), "namespace", hex,
-        "block_tokens", (json_int_t)cli_count(c, "block-tokens"), "prompt_tokens",
-        (json_int_t)a->prompt_tokens, "hit_tokens", (json_int_t)loaded_tokens(a),
-        "overlapped_tokens", (json_int_t)a->lookup.computed_tokens, "computed_tokens",
+        "model", cli_json_text(a->model.path), "namespace", hex, "block_tokens",
+        (json_int_t)cli_count(c, "block-tokens"), "prompt_tokens", (json_int_t)a->prompt_tokens,
+        "hit_tokens", (json_int_t)loaded_tokens(a), "overlapped_tokens",
+        (json_int_t)a->lookup.computed_tokens, "computed_tokens",
         (json_int_t)(a->prompt_tokens - loaded_tokens(a)), "tiers", tiers_json(a), "level",
         level_json(c, a), "ttft_ms", a->ttft_ms, "load_ms", cli_ms(a->lookup.load_ns), "prefill_ms",
         a->prefill_ms, "total_ms", a->total_ms, "tokens", tokens, "text",

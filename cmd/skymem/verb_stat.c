@@ -16,8 +16,7 @@ static json_t *tier_json(const cli_store *store, size_t tier) {
     sky_tier_stat s = {0};
     sky_cache_stat(store->cache, tier, &s);
     return json_pack("{s:s, s:o, s:b, s:o}", "name", store->names[tier], "url",
-                     cli_json_text(s.url, strlen(s.url)), "failing", s.failing, "note",
-                     cli_json_text(s.note, strlen(s.note)));
+                     cli_json_text(s.url), "failing", s.failing, "note", cli_json_text(s.note));
 }
 
 static int print_tiers_json(const cli *c, const cli_store *store) {

@@ -109,8 +109,9 @@ static float claims_spread(const eval_stream *s, const float *values) {
 
 static int say_delta(const cli *c, const eval_text *t, const eval_stream *s, const char *rows,
                      const double bits[WAYS]) {
-    json_t *o = json_pack("{s:s, s:s, s:i, s:s, s:s}", "claim", "delta", "text", t->name, "layer",
-                          (int)s->layer->model_layer, "kv", s->is_k ? "K" : "V", "rows", rows);
+    json_t *o = json_pack("{s:s, s:o, s:i, s:s, s:s}", "claim", "delta", "text",
+                          cli_json_text(t->name), "layer", (int)s->layer->model_layer, "kv",
+                          s->is_k ? "K" : "V", "rows", rows);
     for (int w = 0; w < WAYS; w++)
         json_object_set_new(o, way_names[w], json_real(bits[w] / (double)eval_elements(s)));
     return cli_json_print(c, o);
@@ -172,9 +173,9 @@ static int say_groups(const cli *c, const eval_text *t, groups *g) {
         for (int k = 0; k < 31; k++)
             g->whole -= g->seen[kv][k] ? g->seen[kv][k] * log2(g->seen[kv][k] / n) : 0;
     }
-    return cli_json_print(c, json_pack("{s:s, s:s, s:f, s:f, s:f, s:f}", "claim", "groups", "text",
-                                       t->name, "whole", g->whole / g->elements, "by_layer",
-                                       g->layers / g->elements, "by_channel",
+    return cli_json_print(c, json_pack("{s:s, s:o, s:f, s:f, s:f, s:f}", "claim", "groups", "text",
+                                       cli_json_text(t->name), "whole", g->whole / g->elements,
+                                       "by_layer", g->layers / g->elements, "by_channel",
                                        g->channels / g->elements, "by_channel_with_tables",
                                        (g->channels + g->tables) / g->elements));
 }
@@ -199,9 +200,9 @@ static int depth_of(const cli *c, eval_model *m, eval_text *t, size_t i, float *
     int code = eval_measure(c, m, t, &score);
     if (code != CLI_OK)
         return code;
-    return cli_json_print(c, json_pack("{s:s, s:s, s:i, s:s, s:i, s:f}", "claim", "depth", "text",
-                                       t->name, "layer", (int)s->layer->model_layer, "kv",
-                                       s->is_k ? "K" : "V", "tokens", (int)s->token_count,
+    return cli_json_print(c, json_pack("{s:s, s:o, s:i, s:s, s:i, s:f}", "claim", "depth", "text",
+                                       cli_json_text(t->name), "layer", (int)s->layer->model_layer,
+                                       "kv", s->is_k ? "K" : "V", "tokens", (int)s->token_count,
                                        "kld_mean", score.kld_mean));
 }
 

@@ -21,11 +21,11 @@ static int print_line(const cli *c, const eval_row *row) {
     const eval_text *t = row->text;
     double elements = (double)t->element_count;
     json_t *o = json_pack(
-        "{s:s, s:s, s:f, s:I, s:f, s:f, s:f, s:f, s:o, s:o, s:f, s:i, s:o, s:o}", "level",
-        row->scheme->name, "text", t->name, "bits_per_element", 8 * row->bytes / elements, "bytes",
-        (json_int_t)row->bytes, "kld_mean", row->score.kld_mean, "kld_p999", row->score.kld_p999,
-        "top1", row->score.top1, "ppl_ratio", row->score.ppl_ratio, "encode_gbps",
-        number_or_null(report_gbps(elements, row->scheme->encode_s)), "decode_gbps",
+        "{s:s, s:o, s:f, s:I, s:f, s:f, s:f, s:f, s:o, s:o, s:f, s:i, s:o, s:o}", "level",
+        row->scheme->name, "text", cli_json_text(t->name), "bits_per_element",
+        8 * row->bytes / elements, "bytes", (json_int_t)row->bytes, "kld_mean", row->score.kld_mean,
+        "kld_p999", row->score.kld_p999, "top1", row->score.top1, "ppl_ratio", row->score.ppl_ratio,
+        "encode_gbps", number_or_null(report_gbps(elements, row->scheme->encode_s)), "decode_gbps",
         number_or_null(report_gbps(elements, row->scheme->decode_s)), "rms_dp", row->score.rms_dp,
         "prefix", (int)t->prefix, "right",
         t->questions ? json_integer(row->score.right) : json_null(), "asked",

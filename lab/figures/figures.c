@@ -379,7 +379,7 @@ int sim_figures(cli *c) {
     cli_progress(NULL);
     free(f.charts);
     if (code == CLI_OK && c->json)
-        code = cli_json_print(c, json_pack("{s:s}", "folder", f.folder));
+        code = cli_json_print(c, json_pack("{s:o}", "folder", cli_json_text(f.folder)));
     else if (code == CLI_OK)
         printf("the study is in %s\n", f.folder);
     return code;

@@ -64,6 +64,24 @@ expect 0 "$skymem" put k "$work/value" --store "disk:$work/"$'odd\e[2J'
 expect 0 "$skymem" stat --store "disk:$work/"$'odd\e[2J'
 grep -qF '/odd\x1b[2J' "$work/out" || fail "a table shows a raw URL: $(cat -v "$work/out")"
 
+# … and JSON stays JSON, whatever bytes a path has
+odd=$work/$'a"\n\xff'
+mkdir -m 700 "$odd" "$work/run"
+cat >"$odd/s.yaml" <<YAML
+constellation: {planes: 1, slots: 1}
+placement: {strategy: rotation-hop, servers: 1}
+udp: {base: 127.0.0.1:7600, key: sky.key}
+YAML
+expect 0 env XDG_RUNTIME_DIR="$work/run" "$skymem" constellation down "$odd/s.yaml" --json
+holds 'o["scenario"].endswith("/a\"\\x0a\\xff/s.yaml") and o["stopped"] == 0'
+expect 1 env XDG_RUNTIME_DIR="$work/run" "$skymem" constellation status "$odd/s.yaml" --json
+holds 'o["scenario"].endswith("/a\"\\x0a\\xff/s.yaml") and o["running"] == 0'
+expect 0 "$skymem" orbit czml --shell starlink-a --hours 0.1 -o "$odd/sky.czml" --json
+holds 'o["file"].endswith("/a\"\\x0a\\xff/sky.czml")'
+calibration=$(ls share/calibration/*.skycal | head -n 1)
+expect 0 "$skymem" calibrate --from "$calibration" -o "$odd/c.skycal" --json
+holds 'o["file"].endswith("/a\"\\x0a\\xff/c.skycal")'
+
 # the version, with or without a verb
 version=$("$skymem" --version)
 for words in -V "ls -V" "run --version" "put --version k"; do
