@@ -25,8 +25,9 @@
  *    lower class is passed over where that class is left out (sky_index_victim_of): if it were
  *    parked, nothing would bring it back when they have gone.
  *  - Removing a pinned block is a use of its parent, for the same reason.
- *  - The hash is not secret. Block keys are hashes keyed by the namespace, so whoever does not know
- *    it cannot aim at a slot; whoever does can only slow down the cache that they may write to. */
+ *  - A key's place in the table depends on a secret: whoever may choose keys cannot make them meet
+ *    in one place, where each lookup would pass over all others. One thread may look up for many
+ *    (host/host.h). */
 #include "index/index.h"
 
 #include <assert.h>
@@ -77,6 +78,7 @@ struct sky_index {
     uint32_t run;   /* the near ends of the rings are the path from a root to here; or none */
     uint64_t last_bytes, last_bytes_max; /* payload of blocks of rank LAST */
     uint32_t last_count, last_count_max; /* of them */
+    uint64_t secret[2];
     void *slab;
     size_t slab_bytes;
 };
@@ -87,10 +89,11 @@ static void key_words(const sky_key *key, uint64_t words[2]) {
     memcpy(words, key->bytes, 16);
 }
 
-static uint64_t hash_of(const uint64_t key[2]) {
-    uint64_t h = key[0] + key[1] * 0x9e3779b97f4a7c15u;
-    h = (h ^ h >> 32) * 0xd6e8feb86659fd93u;
-    return h ^ h >> 32;
+/* Both halves of a product of 128 bits. */
+static uint64_t hash_of(const sky_index *index, const uint64_t key[2]) {
+    const uint64_t *secret = index->secret;
+    unsigned __int128 h = (unsigned __int128)(key[0] ^ secret[0]) * (key[1] ^ secret[1]);
+    return (uint64_t)h ^ (uint64_t)(h >> 64);
 }
 
 /* High half: position. Low half: tag. */
@@ -131,7 +134,18 @@ static uint32_t find_words(const sky_index *index, const uint64_t key[2], uint64
 uint32_t sky_index_find(const sky_index *index, const sky_key *key) {
     uint64_t words[2];
     key_words(key, words);
-    return find_words(index, words, hash_of(words));
+    return find_words(index, words, hash_of(index, words));
+}
+
+void sky_index_set_secret(sky_index *index, const uint64_t secret[2]) {
+    assert(index->count == 0);
+    memcpy(index->secret, secret, sizeof index->secret);
+}
+
+uint32_t sky_index_hash(const sky_index *index, const sky_key *key) {
+    uint64_t words[2];
+    key_words(key, words);
+    return (uint32_t)hash_of(index, words);
 }
 
 static uint32_t table_steps(const sky_index *index, uint32_t from, uint32_t to) {
@@ -142,9 +156,9 @@ static uint32_t table_steps(const sky_index *index, uint32_t from, uint32_t to) 
  * before their home. */
 static void slot_clear(sky_index *index, uint32_t block) {
     const uint64_t *key = index->hot[block].key;
-    uint32_t hole = table_probe(index, key, hash_of(key));
+    uint32_t hole = table_probe(index, key, hash_of(index, key));
     for (uint32_t s = slot_after(index, hole); index->slots[s]; s = slot_after(index, s)) {
-        uint32_t home = home_slot(index, hash_of(index->hot[slot_block(index, s)].key));
+        uint32_t home = home_slot(index, hash_of(index, index->hot[slot_block(index, s)].key));
         if (table_steps(index, home, s) < table_steps(index, hole, s))
             continue;
         index->slots[hole] = index->slots[s];
@@ -341,6 +355,7 @@ sky_status sky_index_create(uint32_t blocks_max, sky_index **out) {
         .run = SKY_BLOCK_NONE,
         .last_bytes_max = UINT64_MAX,
         .last_count_max = UINT32_MAX,
+        .secret = {0x9e3779b97f4a7c15u, 0xd6e8feb86659fd93u},
         .slab = slab,
         .slab_bytes = slab_bytes,
     };
@@ -404,7 +419,7 @@ sky_status sky_index_insert(sky_index *index, const sky_key *key, const sky_key 
                             const sky_block_info *info, uint32_t *block) {
     uint64_t words[2];
     key_words(key, words);
-    uint64_t hash = hash_of(words);
+    uint64_t hash = hash_of(index, words);
     uint32_t b = find_words(index, words, hash);
     if (!info_fits(info))
         return SKY_E_PARAM;
@@ -502,7 +517,7 @@ typedef struct {
 static void fetch_ahead(const sky_index *index, const sky_key *keys, size_t key_count, lookup *l) {
     for (size_t i = 0; i < key_count; i++) {
         key_words(&keys[i], l[i].key);
-        l[i].hash = hash_of(l[i].key);
+        l[i].hash = hash_of(index, l[i].key);
         __builtin_prefetch(&index->slots[home_slot(index, l[i].hash)]);
     }
     for (size_t i = 0; i < key_count; i++) {

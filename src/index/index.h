@@ -49,6 +49,12 @@ typedef struct {
 sky_status sky_index_create(uint32_t blocks_max, sky_index **out);
 void sky_index_destroy(sky_index *index);
 
+/* What the places of keys in the table depend on, before the first block; without a call it is the
+ * same in all processes. */
+void sky_index_set_secret(sky_index *index, const uint64_t secret[2]);
+/* A number for tables of other keys, which depends on the secret too. */
+uint32_t sky_index_hash(const sky_index *index, const sky_key *key);
+
 /* So many blocks may be of SKY_EVICT_LAST, with so many payload_bytes in all; without a call, any
  * number. When there is more, those used longest ago become SKY_EVICT_NORMAL, as if they were used
  * then; pinned ones and what leads to them stay, and count. */

@@ -4,8 +4,6 @@
 
 #include <skymem/keys.h>
 
-#include "base/bytes.h"
-
 /* ---- locks ---- */
 
 void sky__memory_settle(sky__memory *m, sky__stripe *s) {
@@ -113,7 +111,7 @@ void sky__memory_unhold(sky__memory *m, uint32_t extent) {
 /* ---- blocks whose parent is not here ---- */
 
 static uint32_t *orphan_bucket(sky__memory *m, const sky_key *parent) {
-    return &m->orphans[sky_load_u32(parent->bytes) & m->orphan_mask];
+    return &m->orphans[sky_index_hash(m->index, parent) & m->orphan_mask];
 }
 
 static void orphan_add(sky__memory *m, uint32_t block) {

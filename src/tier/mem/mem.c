@@ -17,6 +17,7 @@
 #include "base/hash.h"
 #include "io/clock.h"
 #include "io/pages.h"
+#include "io/secret.h"
 #include "tier/batch.h"
 #include "tier/mem/memory.h"
 #include "tier/mem/shared.h"
@@ -508,6 +509,7 @@ static sky_status memory_reserve(sky__memory *m, uint64_t bytes) {
     m->units = (uint32_t)(bytes / m->unit_bytes);
     m->region_bytes = (uint64_t)m->units * m->unit_bytes;
     uint32_t blocks = entries_for(bytes), buckets = 1;
+    uint64_t secret[2];
     while (buckets < blocks)
         buckets *= 2;
     m->orphan_mask = buckets - 1;
@@ -526,8 +528,11 @@ static sky_status memory_reserve(sky__memory *m, uint64_t bytes) {
         status = sky_arena_create(m->units, extents, &m->arena);
     if (status == SKY_OK)
         status = sky_index_create(blocks, &m->index);
-    if (status == SKY_OK)
+    if (status == SKY_OK) {
+        sky_random(secret, sizeof secret);
+        sky_index_set_secret(m->index, secret);
         sky_index_last_max(m->index, m->region_bytes / LAST_SHARE, blocks / LAST_SHARE);
+    }
     m->refs = calloc(extents, sizeof *m->refs);
     m->entries = calloc(blocks, sizeof *m->entries);
     m->orphans = calloc(buckets, sizeof *m->orphans);

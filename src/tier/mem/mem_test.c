@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/prng.h"
+#include "io/clock.h"
 #include "io/pages.h"
 #include "io/shared.h"
 #include "io/sync.h"
@@ -99,6 +100,42 @@ static void answers_come_at_once_and_tell_all(void **state) {
     t->ops->answer(t, SKY_OP_HAS, got, 1, &late);
     assert_int_equal(got[0].status, SKY_E_DEADLINE);
     t->ops->close(t);
+}
+
+/* Nanoseconds of 20,000 puts of blocks without their parents. */
+static sky_time time_puts(const char *url, bool aims) {
+    sky_tier *t = open_url(url, &no_env);
+    sky_span span = {"x", 1};
+    sky_time from = sky_now();
+    for (uint64_t i = 1; i <= 20000; i++) {
+        /* chosen: with 32 low bits alike, and for the hash that the index had once */
+        uint64_t high = i << 32, low = 7 - high * 0x9e3779b97f4a7c15u;
+        sky_item item = {.key = sky_fixture_key(2 * i),
+                         .parent = sky_fixture_key(2 * i + 1),
+                         .spans = &span,
+                         .span_count = 1};
+        memcpy(item.key.bytes, aims ? (const void *)&low : item.key.bytes, sizeof low);
+        memcpy(item.key.bytes + 8, aims ? (const void *)&high : item.key.bytes + 8, sizeof high);
+        memcpy(item.parent.bytes, aims ? (const void *)&low : item.parent.bytes, 4);
+        t->ops->answer(t, SKY_OP_PUT, &item, 1, &(sky_call){0});
+        assert_int_equal(item.status, SKY_OK);
+    }
+    sky_time took = sky_now() - from;
+    t->ops->close(t);
+    return took;
+}
+
+/* Who chooses keys cannot make each put look at all that were put before. */
+static void keys_cannot_be_made_to_meet(void **state) {
+    (void)state;
+    sky_time usual = SKY_TIME_NEVER, aimed = SKY_TIME_NEVER;
+    for (int round = 0; round < 3; round++) {
+        sky_time a = time_puts("mem:256MiB", false), b = time_puts("mem:256MiB", true);
+        usual = a < usual ? a : usual;
+        aimed = b < aimed ? b : aimed;
+    }
+    if (aimed > 8 * usual)
+        fail_msg("%lld us instead of %lld", (long long)aimed / 1000, (long long)usual / 1000);
 }
 
 static void damage_is_found(void **state) {
@@ -445,6 +482,7 @@ int main(void) {
         cmocka_unit_test(segments_are_there_while_something_is_in_them),
         cmocka_unit_test(urls_are_checked),
         cmocka_unit_test(answers_come_at_once_and_tell_all),
+        cmocka_unit_test(keys_cannot_be_made_to_meet),
         cmocka_unit_test(damage_is_found),
         cmocka_unit_test(entries_are_bounded),
         cmocka_unit_test(small_entries_leave_half_to_others),
