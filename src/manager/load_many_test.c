@@ -20,8 +20,8 @@
 #include "tier/encoded/encoded.h"
 
 #define BLOCKS (2 * SKY_PACER_SEGMENTS_MAX + 1)
-#define TOKENS (BLOCKS + 1) /* of one token each, and one is left to compute */
-#define PLENTY SKY_SECONDS(60)
+#define TOKENS (BLOCKS + 1)     /* of one token each, and one is left to compute */
+#define PLENTY SKY_SECONDS(600) /* also under valgrind */
 
 typedef struct {
     world w;
