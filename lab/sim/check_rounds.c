@@ -65,11 +65,42 @@ sky_time sky_check_repair_ns(const sky_scenario *s) {
 /* A ground that stays open looks after each block once in ten minutes, or one a second; a satellite
  * that does not answer then is asked in the next round. Where messages get lost, more rounds may be
  * needed. */
-#define PATROL_NS SKY_SECONDS(600)
-#define PATROLS   2
+#define PATROL_NS     SKY_SECONDS(600)
+#define PATROLS       2
+#define PATROLS_LOSSY 4
 
+#define ANSWERS   3    /* that a piece is gone: one after the other, with no silence between, … */
+#define SILENCES  16   /* … before so many */
+#define SENDS_MAX 4    /* of a piece that was made again, or fewer, … */
+#define UNHEARD   0.01 /* … if so few of its kind get lost each time */
+
+/* Of a datagram between ground and sky, at the worst elevation. */
+static double ground_arrives(const sky_scenario *s) {
+    double loss = s->links.ground_loss > 0 ? s->links.ground_loss : s->links.loss, worst = 0;
+    for (uint32_t i = 0; i < s->elevation_count; i++)
+        worst = s->elevations[i].quality.loss > worst ? s->elevations[i].quality.loss : worst;
+    return (1 - loss) * (1 - worst);
+}
+
+/* That a piece is gone is found out, and it is sent back, which nobody acknowledges. */
+static double mend_succeeds(const sky_scenario *s) {
+    double each = ground_arrives(s), whole = 1 - s->faults.corrupt;
+    double piece = all_arrive(each, chunk_datagrams(s, SKY_WIRE_SET)) * whole;
+    double answers = all_arrive(each * each * whole * whole, ANSWERS);
+    double unheard = 1 - each * piece, none = 1 - piece;
+    for (uint32_t sends = 1; sends < SENDS_MAX && unheard > UNHEARD; sends++) {
+        unheard *= 1 - each * piece;
+        none *= 1 - piece;
+    }
+    return s->links.datagrams ? 1 : (1 - all_arrive(1 - answers, SILENCES)) * (1 - none);
+}
+
+/* While the weather is bad nothing may succeed. */
 sky_time sky_check_mend_ns(const sky_scenario *s) {
-    sky_time blocks_ns = (sky_time)s->workload.keys * SKY_SECONDS(1);
+    sky_time blocks_ns = (sky_time)s->workload.keys * SKY_SECONDS(1), weather_ns = 0;
     sky_time round_ns = blocks_ns > PATROL_NS ? blocks_ns : PATROL_NS;
-    return (is_lossy(s) ? 2 * PATROLS : PATROLS) * round_ns;
+    for (uint32_t i = 0; i < s->weather_count; i++)
+        weather_ns += s->weathers[i].to_ns - s->weathers[i].from_ns;
+    return rounds_of(mend_succeeds(s), is_lossy(s) ? PATROLS_LOSSY : PATROLS) * round_ns +
+           weather_ns;
 }

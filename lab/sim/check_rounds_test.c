@@ -43,9 +43,34 @@ static void copies_are_given_rounds(void **state) {
     assert_true(sky_check_repair_ns(&s) > SKY_SECONDS(1000 * 3600)); /* for good */
 }
 
+static uint32_t patrols(const sky_scenario *s) {
+    return (uint32_t)(sky_check_mend_ns(s) / SKY_SECONDS(600));
+}
+
+static void pieces_are_given_rounds(void **state) {
+    (void)state;
+    sky_scenario s = scenario_with(0);
+    assert_int_equal(patrols(&s), 2);
+    s.elevation_count = 2;
+    s.elevations[1].quality.loss = 0.1;
+    assert_int_equal(patrols(&s), 7); /* of four pieces, 0.9^6 each, none arrives: 0.048 */
+    s.workload.value_bytes = 2048;
+    assert_int_equal(patrols(&s), 4);
+    s.elevations[1].quality.loss = 0.283; /* 0.9 of the checks, and 0.94 of the pieces: 0.85 */
+    assert_int_equal(patrols(&s), 11);
+    s.links.datagrams = true;
+    assert_int_equal(patrols(&s), 4);
+    s.weather_count = 1;
+    s.weathers[0].to_ns = SKY_SECONDS(1200);
+    assert_int_equal(patrols(&s), 6);
+    s.workload.keys = 1200;
+    assert_int_equal(patrols(&s), 4 * 2 + 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_are_given_rounds),
+        cmocka_unit_test(pieces_are_given_rounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -213,6 +213,19 @@ static void a_seed_with_parity_passes(void **state) {
         28002793);
 }
 
+/* 42016286: each patrol of a ground came to a block in a gap of a true sky, and nobody heard it. */
+static void a_seed_with_parity_and_gaps_passes(void **state) {
+    (void)state;
+    fly("constellation: {planes: 18, slots: 12, phasing: 2}\nsky: physical\n"
+        "observer: {lat_deg: 11, min_elevation_deg: 24}\n"
+        "placement: {servers: 21, weights: [2, 3], parity: 1}\nchunk: 2048\nlookup: binary\n"
+        "links: {ground_mbps: 2}\ntime: {rotation_s: 20}\nworkload: {keys: 31, value: 5779, "
+        "zipf: 1.4, every_ms: 17081, removes: 0.10, pins: 0.20, prefetches: 0.10}\n"
+        "elevation: {20: [0.48, 0.000], 70: [0.76, 0.089]}\n"
+        "faults: {hostile_per_s: 0.50, duplicate: 0.0100}\nuntil: 7200s\n",
+        42016286);
+}
+
 /* 22003497: a move set the head of an older value again. 22001462: all heads went with one crash.
  * 25000174: a block that was found again during its move was uncounted where it never was, until no
  * put had room. 32005464: a block moved without a chunk of a satellite that was cut off. 33005346:
@@ -383,6 +396,7 @@ int main(void) {
         cmocka_unit_test(every_fault_is_survived_alone),
         cmocka_unit_test(seeds_that_failed_once_pass),
         cmocka_unit_test(a_seed_with_parity_passes),
+        cmocka_unit_test(a_seed_with_parity_and_gaps_passes),
         cmocka_unit_test(seeds_with_moves_pass),
         cmocka_unit_test(a_seed_with_late_chunks_passes),
         cmocka_unit_test(a_seed_with_far_satellites_passes),

@@ -8,7 +8,8 @@
  *
  * A session that stays open also looks after blocks that nobody reads: one after the other, all
  * within PATROL_NS, and of each all columns, data too. So a stripe does not lose two pieces to two
- * satellites that start again one after the other, unless that is sooner.
+ * satellites that start again one after the other, unless that is sooner. In a gap of a true sky it
+ * waits: what it asked there would be in vain, and come up again only a round later.
  *
  * Both are requests that the session makes itself. Reading stripes takes a tenth of the link: after
  * each, the session waits ten times as long as its pieces take.
@@ -221,10 +222,16 @@ static void look_after_next(sky_session *s) {
         s->patrol_at = 0;
         return;
     }
-    if (s->patrol_at > 0 && s->patrol_at <= s->core.now)
-        patrol_next(s);
-    else if (s->patrol_at > 0)
+    const sky_frame *f = s->core.config.frame;
+    uint64_t turns = sky__rotations(&s->core);
+    if (s->patrol_at > s->core.now)
         return;
+    if (s->patrol_at > 0 && !sky_frame_in_sight(f, turns)) {
+        s->patrol_at = sky_turn_begins(&f->turning, turns + 1);
+        return;
+    }
+    if (s->patrol_at > 0)
+        patrol_next(s);
     s->patrol_at = s->core.now + patrol_gap(s);
 }
 

@@ -214,8 +214,38 @@ static void a_piece_that_is_lost_on_its_way_back_is_there(void **state) {
     sky_orrery_close(&o);
 }
 
+static uint32_t questions_lost;
+
+static bool some_questions_are_lost(sky_orrery *o, sky_satellite from, sky_satellite to,
+                                    sky_message *m) {
+    (void)o, (void)from;
+    bool lost = m->type == SKY_WIRE_HAS && sky_satellite_equal(to, silent) && questions_lost > 0;
+    questions_lost -= lost;
+    return !lost;
+}
+
+/* Where links lose much, silence is no reason to leave it to the next patrol. */
+static void questions_that_are_lost_are_asked_again(void **state) {
+    (void)state;
+    for (int lossy = 0; lossy < 2; lossy++) {
+        sky_orrery o;
+        begin(&o);
+        assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 0, DATA * SKY_ORRERY_CHUNK).status,
+                         SKY_OK);
+        o.grounds[0]->core.loss.all = lossy ? 0.5 : 0;
+        silent = o.frame.servers[8];
+        sky_orrery_crash(&o, silent);
+        questions_lost = 6;
+        o.ear = some_questions_are_lost;
+        sky_orrery_run(&o, o.now + SKY_SECONDS(605)); /* one patrol */
+        assert_int_equal(in_place(&o, 9), lossy ? 9 : 8);
+        sky_orrery_close(&o);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(questions_that_are_lost_are_asked_again),
         cmocka_unit_test(what_a_satellite_lost_is_back_after_a_read),
         cmocka_unit_test(what_nobody_reads_is_looked_after),
         cmocka_unit_test(a_patrol_has_a_rate),

@@ -200,7 +200,8 @@ void sky__route_again(sky__scheduler *q, sky__operation *o) {
     o->to = places[sky__is_silent(q, places[at]) ? 0 : at];
 }
 
-/* What a request can do without is waited for so long, of a satellite that does not answer. */
+/* What a request can do without is waited for so long, of a satellite that does not answer; where
+ * links lose, until their losses do not explain it. */
 static bool is_done_without(const sky__scheduler *q, const sky__operation *o) {
     return q->requests->rows[o->request].spare &&
            q->core->now - o->first_sent >= SPARE_PAUSES * q->core->config.late_ns;
@@ -221,7 +222,7 @@ bool sky__is_given_up(const sky__scheduler *q, const sky__operation *o) {
     if (until > 0)
         return q->core->now >= until;
     if (is_done_without(q, o))
-        return o->unanswered >= SPARE_WAITS;
+        return o->unanswered >= SPARE_WAITS && o->unanswered >= sky__silent_requests(q->core);
     if (q->core->now < o->undecided_until)
         return false;
     bool decided = sky__undecided_ns(q, o) == 0 ||
