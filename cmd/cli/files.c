@@ -255,7 +255,7 @@ static void watch_signals(void) {
         return;
     watching = true;
     pthread_detach(thread);
-    const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         struct sigaction action = {.sa_handler = wake_sleeper, .sa_flags = SA_RESTART}, old;
         sigemptyset(&action.sa_mask);

@@ -95,7 +95,7 @@ rm "$work/stub/model.path"
 expect 0 tools/bench "$work/stub" --to "$work/results" workload
 says "no model, so no workload"
 
-# stopped from outside: nothing stays
+# stopped from outside, or because nobody reads on: nothing stays
 mkdir "$work/stopped"
 "$skymem" bench disk --quick --folder "$work/stopped" >/dev/null 2>&1 &
 bench=$!
@@ -105,6 +105,8 @@ for _ in $(seq 100); do
 done
 kill -TERM "$bench"
 wait "$bench" && fail "it outlived SIGTERM"
+"$skymem" bench disk --quick --json --folder "$work/stopped" 2>/dev/null | head -n 1 >"$work/out"
+[ -s "$work/out" ] || fail "no line of the bench"
 [ -z "$(ls -A "$work/stopped")" ] || fail "a stopped bench left files: $(ls "$work/stopped")"
 [ -z "$(ls -A "$work/cache")" ] || fail "bench left files: $(ls "$work/cache")"
 finish
