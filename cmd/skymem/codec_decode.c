@@ -40,11 +40,12 @@ static int decode_block(const codec_job *j, const sky_skv *skv, uint64_t first_t
     return CLI_OK;
 }
 
+/* No number is so long that it would wrap to one that there is. */
 static bool layers_wanted(const char *text, uint32_t all, uint32_t *first, uint32_t *last) {
     unsigned a = 0, b = all - 1;
     int used = 0;
-    if (text && sscanf(text, "%u-%u%n", &a, &b, &used) == 2 && text[used] == 0) {
-    } else if (text && sscanf(text, "%u%n", &a, &used) == 1 && text[used] == 0) {
+    if (text && sscanf(text, "%5u-%5u%n", &a, &b, &used) == 2 && text[used] == 0) {
+    } else if (text && sscanf(text, "%5u%n", &a, &used) == 1 && text[used] == 0) {
         b = a;
     } else if (text) {
         return false;

@@ -158,7 +158,7 @@ int orbit_satellite(cli *c, const char *option, const sky_fleet *f, uint32_t *nu
     unsigned plane, slot;
     char more;
     const sky_constellation *k = sky_fleet_shell(f);
-    if (sscanf(text, "%u,%u%c", &plane, &slot, &more) != 2 || plane < 1 || plane > k->planes ||
+    if (sscanf(text, "%5u,%5u%c", &plane, &slot, &more) != 2 || plane < 1 || plane > k->planes ||
         slot < 1 || slot > k->slots)
         return cli_usage(c, "--%s %s: must be plane,slot within 1,1 and %u,%u", option, text,
                          k->planes, k->slots);

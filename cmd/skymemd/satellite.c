@@ -17,8 +17,8 @@ static void say_ready(void *context) {
 static bool parse_satellite(const char *text, sky_satellite *out) {
     char rest;
     unsigned plane, slot;
-    if (strspn(text, "0123456789,") != strlen(text) || strlen(text) > 12 ||
-        sscanf(text, "%u,%u%c", &plane, &slot, &rest) != 2 || plane < 1 || slot < 1)
+    if (strspn(text, "0123456789,") != strlen(text) ||
+        sscanf(text, "%5u,%5u%c", &plane, &slot, &rest) != 2 || plane < 1 || slot < 1)
         return false;
     *out = (sky_satellite){plane, slot};
     return true;

@@ -66,7 +66,9 @@ expect 1 "$skymem" codec encode "$work/l.skv" -o "$work/x.skv"
 expect 2 "$skymem" codec encode "$work/kv.npy" -o "$work/x.skv" --level 5
 expect 2 "$skymem" codec encode "$work/kv.npy"
 expect 2 "$skymem" codec nonsense "$work/kv.npy"
-expect 2 "$skymem" codec decode "$work/l.skv" -o "$work/x.npy" --layers 2-5
+for layers in 2-5 4294967297 4294967296-4294967297 -1; do
+    expect 2 "$skymem" codec decode "$work/l.skv" -o "$work/x.npy" --layers "$layers"
+done
 
 layout="$work/layout.json"
 echo '{"rope": {"kind": "neox", "dims": 32, "base": 10000}, "first_position": 7}' >"$layout"

@@ -173,6 +173,8 @@ expect 2 "$skymemd" --socket "$socket" --store $'mem:1MiB\nskymemd: ready\e[2J'
 says 'mem:1MiB\x0askymemd: ready\x1b[2J'
 expect 2 "$skymemd" --socket
 says "skymemd: --socket: needs a value"
+expect 2 "$skymemd" --satellite 4294967297,1 --scenario scenarios/constellation.yaml
+says "a satellite is PLANE,SLOT"
 expect 2 "$skymemd" --satellite 99,1 --scenario scenarios/constellation.yaml
 says "99,1: the scenario has 5 planes of 19 slots"
 expect 2 "$skymemd" --socket "$socket" --state "$work/state"

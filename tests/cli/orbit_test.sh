@@ -272,7 +272,9 @@ expect 2 "$skymem" orbit visible --shell oneweb "${seattle[@]}" --at yesterday
 says "--at yesterday"
 expect 2 "$skymem" orbit propagate --minutes 1
 expect 2 "$skymem" orbit propagate --tle "$work/one.json" --minutes 1,x
-expect 2 "$skymem" orbit isl --shell oneweb --from 13,1
+for from in 13,1 4294967297,1 1,4294967297 -1,1; do
+    expect 2 "$skymem" orbit isl --shell oneweb --from "$from"
+done
 expect 2 "$skymem" orbit czml --shell starlink-a --hours 1000 --step 1 -o "$work/x"
 expect 2 "$skymem" orbit shells --json --csv
 expect 2 "$skymem" orbit shells --shell starlink-a
