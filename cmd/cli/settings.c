@@ -13,7 +13,7 @@
 
 #include <yaml.h>
 
-#define CONFIG_BYTES_MAX (1 << 20)
+#define CONFIG_BYTES_MAX (16 << 10) /* nested brackets take time that grows with its square */
 
 const cli_option cli_settings[] = {
     {.name = "store",
@@ -157,12 +157,18 @@ static bool is_null(const char *text) {
     return !text[0] || strcmp(text, "~") == 0 || strcasecmp(text, "null") == 0;
 }
 
+/* The text of a plain value, which ends where it seems to; NULL: it is none. */
+static const char *text_of(const yaml_node_t *node) {
+    const char *text = (const char *)node->data.scalar.value;
+    return node->type == YAML_SCALAR_NODE && strlen(text) == node->data.scalar.length ? text : NULL;
+}
+
 /* One value of the file; a key of another verb is checked by name only. */
 static int take_scalar(cli *c, const cli_option *row, const yaml_node_t *node) {
     unsigned line = (unsigned)node->start_mark.line + 1;
-    if (node->type != YAML_SCALAR_NODE)
+    const char *text = text_of(node);
+    if (!text)
         return cli_usage(c, "%s:%u: %s must be a plain value", c->config_path, line, row->name);
-    const char *text = (const char *)node->data.scalar.value;
     if (node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && is_null(text))
         return cli_usage(c, "%s:%u: %s has no value", c->config_path, line, row->name);
     cli_value *v = cli_find(c, row->name);
@@ -176,9 +182,9 @@ static int take_pair(cli *c, yaml_document_t *document, const yaml_node_pair_t *
     const yaml_node_t *key = yaml_document_get_node(document, pair->key);
     const yaml_node_t *value = yaml_document_get_node(document, pair->value);
     unsigned line = (unsigned)key->start_mark.line + 1;
-    if (key->type != YAML_SCALAR_NODE)
+    const char *name = text_of(key);
+    if (!name)
         return cli_usage(c, "%s:%u: a key must be a plain word", c->config_path, line);
-    const char *name = (const char *)key->data.scalar.value;
     const cli_option *row = row_of(name);
     if (!row)
         return unknown_key(c, name, line);
