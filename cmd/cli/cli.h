@@ -194,6 +194,9 @@ typedef enum {
     CLI_COLOR_NEVER
 } cli_color; /* as --color has it */
 void cli_say_setup(bool is_quiet, bool verbose, bool json, cli_color wanted);
+/* What was printed reaches its reader now. The first errno that there was; 0: it has reached it.
+ * stdio drops what could not be written, so that nothing else knows why later. */
+int cli_flush(void);
 /* Whether this output has bold type and colour: --color, NO_COLOR, a terminal. */
 bool cli_colored(FILE *to);
 int cli_failed(const cli *c, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -1,7 +1,6 @@
 /* A program around its verbs: find the verb, parse its options, run it. */
 #include "cli.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -30,10 +29,10 @@ static int unknown_verb(const cli_verb *const *verbs, const char *word) {
 
 /* An answer that did not reach its reader is a failure. */
 static int finish_output(int code) {
-    errno = 0; /* what could not be written is still in the buffer: flushing tells why again */
-    if (fflush(stdout) != 0 || ferror(stdout)) {
+    int failure = cli_flush();
+    if (failure || ferror(stdout)) {
         fprintf(stderr, "skymem: standard output: %s\n",
-                errno ? strerror(errno) : "cannot be written");
+                failure ? strerror(failure) : "cannot be written");
         return code == CLI_OK ? CLI_FAILED : code;
     }
     return code;

@@ -2,6 +2,7 @@
  * JSON. Messages go to stderr, so that standard output holds the answer and nothing else. */
 #include "cli.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -29,6 +30,14 @@ bool cli_colored(FILE *to) {
         return color == CLI_COLOR_ALWAYS;
     return isatty(fileno(to)) && !(refused && refused[0]) &&
            !(terminal && strcmp(terminal, "dumb") == 0);
+}
+
+int cli_flush(void) {
+    static int failure;
+    errno = 0;
+    if (fflush(stdout) != 0 && failure == 0)
+        failure = errno;
+    return failure;
 }
 
 static void clear_progress(void) {
@@ -74,7 +83,7 @@ void cli_stage(const char *format, ...) {
 
 static void say_line(const cli *c, const char *format, va_list arguments, const char *tail) {
     clear_progress();
-    fflush(stdout);
+    cli_flush();
     char before[64], behind[80];
     snprintf(before, sizeof before, "skymem %s: ", c->verb->name);
     snprintf(behind, sizeof behind, "%s\n", tail);

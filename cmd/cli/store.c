@@ -175,10 +175,9 @@ int cli_store_open(cli *c, cli_store *out) {
     return store_opened(c, urls, count, status, &error, out);
 }
 
-/* What was printed is the reader's before tiers are closed, however long that takes or ends. What
- * could not be written stays in the buffer: main tells why. */
+/* What was printed is the reader's before tiers are closed, however long that takes or ends. */
 void cli_store_close(cli_store *store) {
-    fflush(stdout);
+    cli_flush();
     sky_cache_close(store->cache);
     store->cache = NULL;
 }

@@ -16,7 +16,7 @@ void demo_tell(const demo *d, const char *format, ...) {
     vprintf(format, arguments);
     va_end(arguments);
     putchar('\n');
-    fflush(stdout);
+    cli_flush();
 }
 
 /* The first line of the answer to a question, in a buffer of the caller's. */

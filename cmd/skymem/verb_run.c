@@ -157,7 +157,7 @@ static bool take_token(const cli *c, answer *a, uint32_t token) {
     a->text_bytes += bytes;
     if (!c->json) {
         fwrite(piece, 1, bytes, stdout);
-        fflush(stdout);
+        cli_flush();
     }
     return true;
 }

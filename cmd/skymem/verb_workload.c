@@ -82,7 +82,7 @@ static int print_json(const workload *w, const char *kind, const workload_row *r
                   "bytes_stored", (json_int_t)row->bytes_stored, "answers_changed",
                   (json_int_t)row->answers_changed, "corrupt_blocks",
                   (json_int_t)row->corrupt_blocks));
-    fflush(stdout);
+    cli_flush();
     return code;
 }
 

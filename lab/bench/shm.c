@@ -67,7 +67,7 @@ static void shm_stop(pid_t pid) {
 /* ---- Redis ---- */
 
 static pid_t start_redis(const char *path) {
-    fflush(stdout); /* else the child writes the rows so far again */
+    cli_flush(); /* else the child writes the rows so far again */
     pid_t pid = fork();
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
