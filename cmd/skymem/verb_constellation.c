@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -69,6 +70,15 @@ static bool await_ready(constellation_process *p, int signals, sky_time until) {
     close(p->ready);
     p->ready = -1;
     return ready;
+}
+
+/* A pipe for each satellite stays open until all are ready: as many as the administrator allows. */
+static void raise_descriptors(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 static uint64_t memory_of(const constellation *x) {
@@ -173,6 +183,7 @@ static int run_up(cli *c, constellation *x) {
     if (code != CLI_OK)
         return code;
     x->log_from = stat(x->log_path, &log) == 0 ? (long)log.st_size : 0;
+    raise_descriptors();
     int signals = catch_signals();
     if (signals < 0)
         return cli_failed(c, "signalfd: %s", strerror(errno));
