@@ -72,6 +72,8 @@ void constellation_note_others(const cli *c, const constellation *x);
 
 /* constellation.c: processes. */
 
+/* Whether processes can be looked at: else, without /proc or another descriptor, all seem dead. */
+bool constellation_can_look(void);
 /* Bring running and time up to date; memory, which takes the kernel longer to count. */
 void constellation_look(constellation *x);
 void constellation_measure(constellation *x);

@@ -219,8 +219,14 @@ int constellation_open(const cli *c, const char *scenario, bool make, constellat
     int code = make_folder(c);
     if (code == CLI_OK)
         code = lock_state(c, x, make);
+    if (code == CLI_OK && !constellation_can_look())
+        code = cli_failed(c, "/proc: %s; it tells which satellites run", strerror(errno));
     if (code == CLI_OK && !read_state(x))
         code = cli_failed(c, "out of memory");
+    if (code != CLI_OK && x->state >= 0) { /* unread: what it remembers stays */
+        close(x->state);
+        x->state = -1;
+    }
     return code;
 }
 

@@ -102,6 +102,21 @@ expect 0 "$skymem" constellation down "$scenario" --json
 holds "o['stopped'] == $left"
 nothing_left "SIGKILL"
 
+# Who has too few descriptors to look at processes neither starts one that is not remembered nor
+# forgets those that run.
+for limit in $(seq 4 20); do
+    (ulimit -n "$limit" && exec "$skymem" constellation up "$scenario") 3>&- >/dev/null 2>&1
+    expect 0 "$skymem" constellation down "$scenario"
+    nothing_left "up with $limit descriptors"
+done
+expect 0 "$skymem" constellation up "$scenario"
+(ulimit -n 4 && exec "$skymem" constellation down "$scenario") 3>&- >"$work/out" 2>"$work/err" &&
+    fail "down without descriptors: $(cat "$work/out")"
+says "/proc: Too many open files"
+expect 0 "$skymem" constellation down "$scenario" --json
+holds 'o["stopped"] == 10'
+nothing_left "down without descriptors"
+
 # What an interrupted `up` found running goes on.
 expect 0 "$skymem" constellation up "$scenario"
 dies "s['plane'] == 2"
