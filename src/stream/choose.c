@@ -40,12 +40,22 @@ static bool is_missing(const sky_pacer *p, uint32_t i) {
     return !sky__pacer_present(p, i) && p->state[i].flights == 0;
 }
 
+/* The best form in which one that is missing may be asked for. Else a form that was given up would
+ * be asked for again at once, where its bytes are not what takes the time, and so on. */
+static uint32_t first_form(const sky_pacer *p, uint32_t i) {
+    uint32_t given_up = p->state[i].given_up;
+    for (uint32_t f = given_up; f > 0 && f < p->segments[i].form_count; f++)
+        if (sky__pacer_offered(p, i, f))
+            return given_up;
+    return 0;
+}
+
 /* SKY_PACER_FORM_NONE: leave it as it is, which only one that is there can. */
 static uint32_t form_at(const sky_pacer *p, uint32_t i, double price, double rate, bool better) {
     const sky_segment *s = &p->segments[i];
     uint32_t best = SKY_PACER_FORM_NONE;
     double least = better ? sky__pacer_held_loss(p, i) * s->token_count : INFINITY;
-    for (uint32_t f = 0; f < s->form_count; f++) {
+    for (uint32_t f = better ? 0 : first_form(p, i); f < s->form_count; f++) {
         if (!sky__pacer_offered(p, i, f) ||
             (better && s->forms[f].loss >= sky__pacer_held_loss(p, i)))
             continue;
@@ -158,7 +168,8 @@ static bool any_missing(const sky_pacer *p) {
 bool sky__choose_better(const sky_pacer *p, double budget_ns, double rate, uint32_t *segment,
                         uint32_t *form) {
     price at = price_for(p, 0, budget_ns, rate, true);
-    return best_better(p, at.fits, INFINITY, rate, segment, form) ||
+    bool fits = at.total_ns <= budget_ns; /* also when there is no time at all */
+    return (fits && best_better(p, at.fits, INFINITY, rate, segment, form)) ||
            (!any_missing(p) && best_better(p, at.below, budget_ns, rate, segment, form));
 }
 

@@ -7,7 +7,7 @@
  *
  * Invariants: a slice's form only gets better; a flight's slices are [slice, slice_end); a
  * segment has at most one flight a source; `computed` segments have no flights; those from `aim`
- * on are not asked for. */
+ * on are not asked for; what was given up for a smaller form is asked for in smaller ones. */
 #ifndef SKY_STREAM_STATE_H
 #define SKY_STREAM_STATE_H
 
@@ -18,6 +18,7 @@ typedef struct {
     uint32_t held;                        /* slices that are there */
     uint16_t gone[SKY_PACER_SOURCES_MAX]; /* bit f: that source does not have form f */
     uint32_t flights;
+    uint8_t given_up; /* forms before this one, while it is missing: too much for the time */
     bool computed;
 } sky_pacer_segment;
 

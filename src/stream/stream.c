@@ -463,6 +463,8 @@ static void cut_requests(sky_pacer *p, sky_time now) {
     }
     if (worst) {
         p->given_up += !worst->refining;
+        if (!worst->refining)
+            p->state[worst->segment].given_up = (uint8_t)(worst->form + 1);
         sky__flight_drop(p, now, worst, true);
     }
 }
