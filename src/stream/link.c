@@ -65,7 +65,7 @@ static void blend_rate(sky_link *link, sky_pacer_source *source, sky_time now, u
 /* A straggler says little about the usual delay, so it counts as four deviations at most. */
 static void blend_delay(sky_link *link, double delay_ns) {
     double most = 2 * link->delay_ns + 4 * link->delay_deviation + 1e6;
-    blend_sample(&link->delay_ns, &link->delay_deviation, fmin(delay_ns, most), 0.125);
+    blend_sample(&link->delay_ns, &link->delay_deviation, fmin(fmax(delay_ns, 0), most), 0.125);
 }
 
 /* ---- a link that nothing is known of ---- */

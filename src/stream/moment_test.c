@@ -1,5 +1,5 @@
 /* Proves: what the planner wants at one moment has an end, whatever forms weigh, decoding takes and
- * sources have shown. */
+ * sources have shown; and a clock that stands still or goes back leaves it with numbers. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -109,6 +109,9 @@ static void what_is_wanted_at_once_has_an_end(void **state) {
                           (sky_time)any_size(9));
         for (int context = 0; context < 3; context++)
             run_context(links, count);
+        for (uint32_t i = 0; i < count; i++)
+            assert_true(isfinite(links[i].rate) && links[i].rate >= 0 && links[i].delay_ns >= 0 &&
+                        isfinite(links[i].engine_factor) && links[i].engine_factor >= 0);
     }
 }
 
@@ -132,10 +135,33 @@ static void what_is_given_up_is_not_asked_for_again(void **state) {
     sky_pacer_destroy(d.p);
 }
 
+/* By a clock that is too coarse for it. */
+static void an_engine_may_take_no_time(void **state) {
+    (void)state;
+    sky_segment segments[2] = {{.token_count = 128, .compute_ns = SKY_MS(1)},
+                               {.token_count = 128, .compute_ns = SKY_MS(1)}};
+    const sky_pacer_options options = {.engine_unknown = true};
+    sky_link link;
+    driver d = {0};
+    sky_link_init(&link, 0, 0);
+    assert_int_equal(sky_pacer_create(segments, 2, &link, 1, &options, SKY_MS(1000), &d.p), SKY_OK);
+    for (int i = 0; i < 2; i++) {
+        obey(&d, SKY_MS(1000));
+        assert_true(d.computing);
+        d.computing = false;
+        sky_pacer_computed(d.p, SKY_MS(1000), true);
+    }
+    obey(&d, SKY_MS(1000));
+    assert_true(d.over);
+    assert_true(link.engine_factor > 0 && link.engine_factor < 1);
+    sky_pacer_destroy(d.p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_wanted_at_once_has_an_end),
         cmocka_unit_test(what_is_given_up_is_not_asked_for_again),
+        cmocka_unit_test(an_engine_may_take_no_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -146,10 +146,10 @@ static double computing_ns(const sky_pacer *p) {
     return sum;
 }
 
-/* It took, or has taken, until now. */
+/* It took, or has taken, until now; some time, whatever the clock says. */
 static void clock_engine(sky_pacer *p, sky_time now) {
     double promised = computing_ns(p) / p->compute_factor;
-    double factor = (double)(now - p->compute_from) / promised;
+    double factor = fmax((double)(now - p->compute_from), 1) / promised;
     p->compute_factor += (p->compute_known ? FACTOR_WEIGHT : 1) * (factor - p->compute_factor);
     p->compute_known = true;
 }
