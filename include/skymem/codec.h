@@ -1,5 +1,6 @@
 /* The codec: rows of a KV cache to fewer bytes and back. Bytes to bytes: no allocation while it
- * codes, no global state, no I/O; the same bytes on every machine.
+ * codes, no global state, no I/O; the same bytes on every machine, and in every thread, whatever it
+ * does with subnormals.
  *
  *   rows [token, head, dim] ──► keys: rope undone ─► mean off ─► 2×2 per pair ─┐
  *                                                                              ▼

@@ -14,6 +14,7 @@
 
 #include "base/bytes.h"
 #include "codec/decoder.h"
+#include "codec/float_env.h"
 #include "codec/half.h"
 
 size_t sky_decoder_bytes(void) {
@@ -600,6 +601,7 @@ sky_status sky_decoder_feed(sky_decoder *d, const void *data, size_t bytes) {
         return SKY_E_PARAM;
     size_t at = 0;
     sky_status status = d->failed;
+    const fenv_t before = sky_floats_begin();
     if (status == SKY_OK && bytes > d->left - d->carried)
         status = SKY_E_CORRUPT;
     while (status == SKY_OK && d->at != AT_END) {
@@ -612,6 +614,7 @@ sky_status sky_decoder_feed(sky_decoder *d, const void *data, size_t bytes) {
         status = SKY_E_CORRUPT; /* bytes after the last row */
     if (status < 0)
         d->failed = status;
+    sky_floats_restore(&before);
     return status;
 }
 
@@ -724,34 +727,38 @@ static sky_status reading_end(reading *r) {
                                              : r->status;
 }
 
+/* Read one or both. */
+static sky_status read_all(reading *r, uint32_t count) {
+    const fenv_t before = sky_floats_begin();
+    if (count == 2)
+        read_two(r);
+    sky_status first = reading_end(&r[0]), second = count == 2 ? reading_end(&r[1]) : SKY_OK;
+    sky_floats_restore(&before);
+    return first != SKY_OK ? first : second;
+}
+
 sky_status sky_decode(const sky_profile *profile, const sky_stream_shape *shape, const void *data,
                       size_t bytes, sky_tensor dst, void *memory) {
     if (!shape)
         return SKY_E_PARAM;
     sky_stream_in stream = {*shape, data, bytes, dst};
     reading r = reading_begin(profile, &stream, memory);
-    return reading_end(&r);
-}
-
-static sky_status end_two(reading r[2]) {
-    read_two(r);
-    sky_status first = reading_end(&r[0]), second = reading_end(&r[1]);
-    return first != SKY_OK ? first : second;
+    return read_all(&r, 1);
 }
 
 sky_status sky_decode_two(const sky_profile *profile, const sky_stream_in streams[2], void *work) {
     uint8_t *memory = work;
     if (!streams || !work)
         return SKY_E_PARAM;
-    return end_two((reading[2]){reading_begin(profile, &streams[0], memory),
-                                reading_begin(profile, &streams[1], memory + SKY_DECODER_BYTES)});
+    reading r[2] = {reading_begin(profile, &streams[0], memory),
+                    reading_begin(profile, &streams[1], memory + SKY_DECODER_BYTES)};
+    return read_all(r, 2);
 }
 
 sky_status sky__decode_rows(const sky_profile *profile, const sky__stream_to *streams,
                             uint32_t count, void *work) {
     reading r[2] = {begin_to(profile, &streams[0], work)};
-    if (count < 2)
-        return reading_end(&r[0]);
-    r[1] = begin_to(profile, &streams[1], (uint8_t *)work + SKY_DECODER_BYTES);
-    return end_two(r);
+    if (count > 1)
+        r[1] = begin_to(profile, &streams[1], (uint8_t *)work + SKY_DECODER_BYTES);
+    return read_all(r, count);
 }

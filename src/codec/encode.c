@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "codec/classes.h"
 #include "codec/fineness.h"
+#include "codec/float_env.h"
 #include "codec/half.h"
 #include "codec/kernels.h"
 #include "codec/levels.h"
@@ -772,6 +773,8 @@ sky_status sky_encode(const sky_profile *profile, const sky_stream_shape *shape,
     e->options.step_scale = scale;
     e->profile = taken;
     e->src = &src;
+    const fenv_t before = sky_floats_begin();
     *dst_bytes = encode_stream(e, dst);
+    sky_floats_restore(&before);
     return SKY_OK;
 }

@@ -1,6 +1,7 @@
 /* Proves: streams of every level, element, rope and shape decode to rows close to the originals;
  * what no level can hold and the first token come back bit for bit, what is finite stays finite;
  * neither outliers nor the rows' scale change how good a level is; sizes stay within the bound. */
+#include <fenv.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,6 +17,8 @@
 
 #include "codec/codec_fixture.h"
 #include "codec/profile.h"
+
+static const char *const kernel_names[] = {"scalar", "avx512", "avx2", "neon"};
 
 static sky_stream_shape shape_of(sky_kv kv, uint32_t tokens, uint32_t heads, uint32_t dim) {
     return (sky_stream_shape){0, kv, SKY_ELEMENT_F16, tokens, heads, dim, 1000};
@@ -351,6 +354,57 @@ static void the_page_table_is_not_read_past_its_end(void **state) {
     munmap(memory, 2 * page);
 }
 
+/* A thread may round upwards, or (on x86) take subnormals for zeros. */
+static void set_floats_unusual(void) {
+    assert_int_equal(fesetround(FE_UPWARD), 0);
+#if defined(__x86_64__)
+    __builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() | 0x8040);
+#endif
+}
+
+static void unusual_threads_code_the_same(void **state) {
+    (void)state;
+    sky_stream_shape shape = shape_of(SKY_KV_V, 40, 2, 40);
+    uint16_t small[40 * 2 * 40];
+    uint8_t *streams[2], *rows[2] = {malloc(sizeof small), malloc(sizeof small)};
+    size_t bytes[2];
+    void *work = fixture_work();
+    sky_profile *profile = fixture_profile(&shape, SKY_ROPE_NONE, false), *rounded;
+    for (size_t i = 0; i < sizeof small / sizeof *small; i++)
+        small[i] = (uint16_t)(i * 40503 % 1024 | (i & 1) << 15); /* subnormal as f16 */
+    for (size_t k = 0; k < sizeof kernel_names / sizeof *kernel_names; k++)
+        for (sky_level level = SKY_LEVEL_8; level <= SKY_LEVEL_4; level++) {
+            const sky_encode_options how = {.level = level, .plain = k % 2};
+            if (sky_codec_kernels_use(kernel_names[k]) != SKY_OK)
+                continue;
+            for (int unusual = 0; unusual < 2; unusual++) {
+                fenv_t before;
+                fegetenv(&before);
+                if (unusual)
+                    set_floats_unusual();
+                assert_int_equal(sky_profile_round(profile, &rounded), SKY_OK);
+                const sky_profile *used = level == SKY_LEVEL_8 ? NULL : rounded;
+                streams[unusual] = fixture_encode(used, &shape, &how, small, &bytes[unusual]);
+                assert_int_equal(sky_decode(used, &shape, streams[unusual], bytes[unusual],
+                                            sky_stream_packed(&shape, rows[unusual]), work),
+                                 SKY_OK);
+                assert_int_equal(fegetround(), unusual ? FE_UPWARD : FE_TONEAREST);
+                fesetenv(&before);
+                sky_profile_destroy(rounded);
+            }
+            assert_int_equal(bytes[0], bytes[1]);
+            assert_memory_equal(streams[0], streams[1], bytes[0]);
+            assert_memory_equal(rows[0], rows[1], sizeof small);
+            free(streams[0]);
+            free(streams[1]);
+        }
+    assert_int_equal(sky_codec_kernels_use(NULL), SKY_OK);
+    sky_profile_destroy(profile);
+    free(work);
+    free(rows[0]);
+    free(rows[1]);
+}
+
 static void wrong_arguments_are_refused(void **state) {
     (void)state;
     sky_stream_shape shape = shape_of(SKY_KV_V, 4, 1, 16), bad;
@@ -419,6 +473,7 @@ int main(void) {
         cmocka_unit_test(scale_does_not_matter),
         cmocka_unit_test(strides_are_the_callers),
         cmocka_unit_test(the_page_table_is_not_read_past_its_end),
+        cmocka_unit_test(unusual_threads_code_the_same),
         cmocka_unit_test(wrong_arguments_are_refused),
         cmocka_unit_test(levels_have_names),
     };

@@ -7,6 +7,7 @@
 #include "codec/classes.h"
 #include "codec/fineness.h"
 #include "codec/fit_units.h"
+#include "codec/float_env.h"
 #include "codec/half.h"
 #include "codec/kernels.h"
 #include "codec/stream.h"
@@ -335,6 +336,7 @@ sky_status sky_profile_fit(sky_profile *profile, uint32_t layer, sky_kv kv, cons
     if (status == SKY_OK && !s->exact)
         status = SKY_E_NOMEM;
     sky_slices slices = sky_slices_of(s->heads, s->dim);
+    const fenv_t before = sky_floats_begin();
     if (status == SKY_OK)
         fit_fineness(&f);
     for (uint32_t slice = 0; status == SKY_OK && slice < slices.count; slice++) {
@@ -343,6 +345,7 @@ sky_status sky_profile_fit(sky_profile *profile, uint32_t layer, sky_kv kv, cons
                             heads, heads * s->dim};
         fit_slice(&f);
     }
+    sky_floats_restore(&before);
     free(f.z);
     free(f.packed);
     free(f.decisions);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codec/float_env.h"
 #include "codec/rows.h"
 
 #define MAGNITUDE_MAX 1e18f /* of any number in a profile: products stay finite */
@@ -185,9 +186,11 @@ sky_status sky_profile_set_weights(sky_profile *profile, uint32_t layer, sky_kv 
     int8_t *whole = malloc(s->channels);
     if (!whole)
         return SKY_E_NOMEM;
+    const fenv_t before = sky_floats_begin();
     s->weight_unit = fmaxf(most / 127, 1e-18f);
     for (uint32_t i = 0; i < s->channels; i++)
         whole[i] = (int8_t)lrintf(weights[i] / s->weight_unit);
+    sky_floats_restore(&before);
     free(s->weights);
     s->weights = whole;
     return SKY_OK;
@@ -213,7 +216,10 @@ sky_status sky__profile_pairs(sky_profile_stream *s, const float *g) {
     if (!f)
         return SKY_E_NOMEM;
     sky_status status = SKY_E_PARAM;
-    if (all_usable(g, 4 * pairs) && invert_pairs(g, pairs, f))
+    const fenv_t before = sky_floats_begin();
+    bool invertible = all_usable(g, 4 * pairs) && invert_pairs(g, pairs, f);
+    sky_floats_restore(&before);
+    if (invertible)
         status = set_floats(&s->g, g, 4 * pairs);
     if (status != SKY_OK) {
         free(f);

@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "codec/float_env.h"
 #include "codec/half.h"
 #include "codec/profile.h"
 
@@ -232,13 +233,17 @@ static sky_status get_numbers(sky_reader *r, bool halves, size_t count, float **
     float *x = malloc((count + 1) * sizeof *x);
     if (!x)
         return SKY_E_NOMEM;
+    bool fine = true;
+    const fenv_t before = sky_floats_begin(); /* halves may be subnormal */
     for (size_t i = 0; i < count; i++) {
         x[i] = halves ? sky_float_of_f16(sky_load_u16(in + 2 * i))
                       : sky_float_of(sky_load_u32(in + 4 * i));
-        if (!(x[i] >= -1e18f && x[i] <= 1e18f)) {
-            free(x);
-            return SKY_E_CORRUPT;
-        }
+        fine &= x[i] >= -1e18f && x[i] <= 1e18f;
+    }
+    sky_floats_restore(&before);
+    if (!fine) {
+        free(x);
+        return SKY_E_CORRUPT;
     }
     *out = x;
     return SKY_OK;

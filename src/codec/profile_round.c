@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "codec/float_env.h"
 #include "codec/half.h"
 #include "codec/profile.h"
 
@@ -23,8 +24,10 @@ static bool round_keeps(const float *x, size_t count, size_t stride) {
 }
 
 static void round_numbers(float *x, size_t count) {
+    const fenv_t before = sky_floats_begin();
     for (size_t i = 0; i < count; i++)
         x[i] = sky_float_of_f16(sky_f16_of_float(x[i]));
+    sky_floats_restore(&before);
 }
 
 static void round_mean(sky_profile_stream *s) {
