@@ -60,11 +60,16 @@ static int run_get_model(const cli *c, const char *script, const char *name) {
                                                  name);
 }
 
+/* Of the source tree or the installation: never one that lies where the user happens to be. */
+static bool find_script(char *out, size_t out_bytes) {
+    return cli_beside_program("../tools/get-model", out, out_bytes) ||
+           cli_beside_program("../share/skymem/tools/get-model", out, out_bytes);
+}
+
 static int pull_model(const cli *c, const cli_named_model *m) {
     char script[4096];
     int code = CLI_OK;
-    if (!m->here && !cli_beside_program("../tools/get-model", script, sizeof script) &&
-        !cli_share_find("tools/get-model", script, sizeof script))
+    if (!m->here && !find_script(script, sizeof script))
         return cli_failed(c, "get-model did not come along: %s", script);
     if (!m->here)
         code = run_get_model(c, script, m->name);

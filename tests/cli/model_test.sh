@@ -38,6 +38,16 @@ fi
 expect 0 "$skymem" model rm gemma-3-270m
 [ ! -e "$gemma" ] && [ ! -e "$gemma.verified" ] || fail "rm left the weights"
 expect 3 "$skymem" model rm gemma-3-270m
+# A program that is alone runs nothing of the folder where somebody stands.
+mkdir -p "$work/alone" "$work/here/share/tools"
+cp "$skymem" "$work/alone/skymem"
+cp share/models.list "$work/here/share"
+printf '#!/bin/sh\necho >"%s"\n' "$work/ran" >"$work/here/share/tools/get-model"
+chmod +x "$work/here/share/tools/get-model"
+(cd "$work/here" && LD_LIBRARY_PATH=$build:$build/llama${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} \
+    "$work/alone/skymem" model pull gemma-3-270m) 2>"$work/err" && fail "pulled by a stranger"
+says "get-model did not come along"
+[ ! -e "$work/ran" ] || fail "a stranger's get-model was run"
 expect 2 "$skymem" model pull gemma-4
 says "there are gemma-3-270m, qwen"
 expect 2 "$skymem" model pull
