@@ -16,6 +16,7 @@ void sky__histogram_add(sky_histogram *h, const sky_levels *levels, const uint16
 
 /* The symbols that occur: a histogram is compared with many tables. */
 typedef struct {
+    uint32_t all, zeros; /* occurrences */
     uint32_t count;
     struct {
         uint8_t a;
@@ -25,9 +26,11 @@ typedef struct {
 } symbol_list;
 
 static void list_symbols(const sky_histogram *h, symbol_list *list) {
-    list->count = 0;
+    list->count = list->all = 0;
+    list->zeros = h->count[0][SKY_SYMBOL_ZERO] + h->count[1][SKY_SYMBOL_ZERO];
     for (uint32_t a = 0; a < 2; a++)
         for (uint32_t s = 0; s < SKY_SYMBOLS; s++) {
+            list->all += h->count[a][s];
             list->entry[list->count].a = (uint8_t)a;
             list->entry[list->count].symbol = (uint8_t)s;
             list->entry[list->count].times = h->count[a][s];
@@ -55,31 +58,29 @@ static uint64_t table_cost(const sky_histogram *h, uint32_t index) {
     return list_cost(&list, index);
 }
 
-uint64_t sky__class_cost(const sky_histogram *h, uint8_t class) {
-    uint64_t all = 0, others = 0;
-    for (uint32_t a = 0; a < 2; a++)
-        for (uint32_t s = 0; s < SKY_SYMBOLS; s++) {
-            all += h->count[a][s];
-            others += s == SKY_SYMBOL_ZERO ? 0 : h->count[a][s];
-        }
+/* As sky__class_cost. */
+static uint64_t listed_cost(const symbol_list *list, uint8_t class) {
     if (class == 0)
-        return others ? UINT64_MAX : 0;
-    return table_cost(h, sky_class_table(class)) + all * sky_class_shift(class) * 1024;
+        return list->zeros < list->all ? UINT64_MAX : 0;
+    uint64_t raw = (uint64_t)list->all * sky_class_shift(class) * 1024;
+    return list_cost(list, sky_class_table(class)) + raw;
+}
+
+uint64_t sky__class_cost(const sky_histogram *h, uint8_t class) {
+    symbol_list list;
+    list_symbols(h, &list);
+    return listed_cost(&list, class);
 }
 
 uint8_t sky__class_best(const sky_histogram *h, uint32_t shift, uint64_t *cost) {
     uint32_t first = shift ? SKY_BANK_NARROW + (shift - 1) * 24 : 0;
     uint32_t end = shift ? first + 24 : SKY_BANK_NARROW;
     uint32_t best = first;
-    uint64_t raw = 0;
     symbol_list list;
     list_symbols(h, &list);
-    for (uint32_t i = 0; i < list.count; i++)
-        raw += list.entry[i].times * (uint64_t)shift * 1024;
     *cost = UINT64_MAX;
     for (uint32_t c = first; c < end; c++) {
-        uint64_t bits = c == 0 ? sky__class_cost(h, 0)
-                               : list_cost(&list, sky_class_table((uint8_t)c)) + raw;
+        uint64_t bits = listed_cost(&list, (uint8_t)c);
         if (bits < *cost) {
             *cost = bits;
             best = c;
@@ -107,13 +108,13 @@ uint8_t sky__class_exact(const sky_histogram *h, uint32_t half) {
 
 /* ---- rows of several finenesses: a class costs what its finer and coarser ones cost ---- */
 
-/* Occurrences of one unit by fineness and shift, counted when they are asked for. */
+/* Occurrences in one unit by fineness and shift, counted when they are asked for. */
 typedef struct {
     const sky_levels *levels;
     const uint16_t *channels;
     uint32_t used; /* finenesses that occur, a bit each */
     bool counted[SKY_FINENESS_COUNT][SKY_SHIFT_MAX + 1];
-    sky_histogram h[SKY_FINENESS_COUNT][SKY_SHIFT_MAX + 1];
+    symbol_list of[SKY_FINENESS_COUNT][SKY_SHIFT_MAX + 1];
 } unit_counts;
 
 static void begin_counts(unit_counts *c, const sky_levels *levels, const uint16_t *channels) {
@@ -123,27 +124,29 @@ static void begin_counts(unit_counts *c, const sky_levels *levels, const uint16_
     memset(c->counted, 0, sizeof c->counted);
 }
 
-static const sky_histogram *count_rows(unit_counts *c, uint32_t fineness, uint32_t shift) {
-    sky_histogram *h = &c->h[fineness][shift];
+static const symbol_list *count_rows(unit_counts *c, uint32_t fineness, uint32_t shift) {
+    symbol_list *list = &c->of[fineness][shift];
     const sky_levels *l = c->levels;
+    sky_histogram h = {0};
     if (c->counted[fineness][shift])
-        return h;
+        return list;
     c->counted[fineness][shift] = true;
-    memset(h, 0, sizeof *h);
     for (uint32_t t = 0; t < l->rows; t++)
         if (l->fineness[t] == fineness)
-            sky__histogram_add(h, &(sky_levels){l->packed + t * l->pitch, 1, 0, NULL}, c->channels,
+            sky__histogram_add(&h, &(sky_levels){l->packed + t * l->pitch, 1, 0, NULL}, c->channels,
                                shift);
-    return h;
+    list_symbols(&h, list);
+    return list;
 }
 
-static uint64_t counted_cost(unit_counts *c, uint8_t class) {
+/* Where it is `most` or more, anything that is. */
+static uint64_t counted_cost(unit_counts *c, uint8_t class, uint64_t most) {
     uint64_t total = 0;
-    for (uint32_t s = 0; s < SKY_FINENESS_COUNT; s++) {
+    for (uint32_t s = 0; s < SKY_FINENESS_COUNT && total < most; s++) {
         if (!(c->used >> s & 1))
             continue;
         uint8_t of = sky__class_finer(class, (int32_t)s - SKY_FINENESS_USUAL);
-        uint64_t cost = sky__class_cost(count_rows(c, s, sky_class_shift(of)), of);
+        uint64_t cost = listed_cost(count_rows(c, s, sky_class_shift(of)), of);
         if (cost == UINT64_MAX)
             return UINT64_MAX;
         total += cost;
@@ -170,7 +173,7 @@ static uint8_t choose_finer(unit_counts *c, uint64_t *cost) {
     uint8_t best = 0;
     *cost = UINT64_MAX;
     for (uint32_t class = first; class < end; class ++) {
-        uint64_t bits = counted_cost(c, (uint8_t) class);
+        uint64_t bits = counted_cost(c, (uint8_t) class, *cost);
         if (bits < *cost) {
             *cost = bits;
             best = (uint8_t) class;
@@ -258,7 +261,7 @@ uint64_t sky__classes_saved(const sky_coder *rows, uint32_t half, const sky_leve
         if (levels->fineness) {
             unit_counts counts;
             begin_counts(&counts, levels, channels);
-            uint64_t cost = counted_cost(&counts, class);
+            uint64_t cost = counted_cost(&counts, class, UINT64_MAX);
             if (cost == UINT64_MAX)
                 return UINT64_MAX;
             choose_finer(&counts, &best);

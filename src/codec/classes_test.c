@@ -1,5 +1,5 @@
 /* Proves: the cheapest class is the cheapest of all, a class that cannot say a level costs without
- * end, sort keys rise with magnitude, and many escapes are noticed. */
+ * end, sort keys rise with magnitude, and many escapes are noticed, also where steps differ. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "codec/classes.h"
+#include "codec/fineness.h"
 
 enum { ROWS = 50, WIDTH = 64 };
 
@@ -57,6 +58,32 @@ static void the_cheapest_is_found(void **state) {
     assert_true(sky__classes_misfit(&rows, 0, &levels));
 }
 
+/* Rows whose steps are half as large have levels twice as large, and other classes. */
+static void classes_follow_fineness(void **state) {
+    (void)state;
+    int16_t packed[ROWS * WIDTH];
+    uint8_t classes[SKY_UNITS_MAX], fineness[ROWS];
+    sky_coder rows;
+    sky_levels levels = {packed, ROWS, WIDTH, NULL};
+    sky__rows_init(&rows, WIDTH, true);
+    sky__rows_order(&rows, 0, NULL);
+    make(packed, 14); /* what shift 1 has symbols for, and no more */
+    memset(classes, SKY_BANK_NARROW + 12, sizeof classes);
+    sky__rows_classes(&rows, 0, classes);
+    assert_false(sky__classes_misfit(&rows, 0, &levels));
+    for (uint32_t t = 0; t < ROWS; t++) {
+        fineness[t] = t % 3 ? SKY_FINENESS_USUAL : SKY_FINENESS_USUAL + 2;
+        for (uint32_t i = 0; t % 3 == 0 && i < WIDTH; i++)
+            packed[t * WIDTH + i] = (int16_t)(2 * packed[t * WIDTH + i]);
+    }
+    assert_true(sky__classes_misfit(&rows, 0, &levels));
+    levels.fineness = fineness;
+    assert_false(sky__classes_misfit(&rows, 0, &levels));
+    for (uint32_t i = 0; i < WIDTH; i++)
+        packed[i] = 2 * 4000;
+    assert_true(sky__classes_misfit(&rows, 0, &levels));
+}
+
 static void keys_rise_with_magnitude(void **state) {
     (void)state;
     uint32_t sums[100];
@@ -76,6 +103,7 @@ static void keys_rise_with_magnitude(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_cheapest_is_found),
+        cmocka_unit_test(classes_follow_fineness),
         cmocka_unit_test(keys_rise_with_magnitude),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -451,7 +451,7 @@ static void choose_order(encoder *e, sky_basis basis) {
 static bool keep_classes(encoder *e, const sky_levels *levels) {
     uint64_t saved = 0, spent = 2 * 8 * 1024 * (uint64_t)sky_rows_units(&e->rows);
     for (uint32_t half = 0; half < 2; half++) {
-        if (e->options.plain && !levels[half].fineness) {
+        if (e->options.plain) {
             if (e->kernels->misfit(&e->rows, half, &levels[half]))
                 return false;
             continue;
@@ -556,9 +556,10 @@ static uint8_t *write_coded(encoder *e, uint8_t *out, uint8_t *limit) {
     uint8_t *low = out + head, *at = limit;
     const uint8_t *fineness = tile_fineness(e);
     const sky_encode_tables *tables = prepare_tables(e, fineness);
+    uint32_t used = SKY_FINENESS_COUNT; /* none yet */
     for (uint32_t row = e->tile.tokens; row-- > 0;) {
-        if (fineness)
-            sky__rows_use(&e->rows, fineness[row / 2]);
+        if (fineness && fineness[row / 2] != used)
+            sky__rows_use(&e->rows, used = fineness[row / 2]);
         if ((size_t)(at - low) < sky_rows_bytes_max(&e->rows, row & 1))
             return NULL;
         at = e->kernels->row_encode(&e->rows, tables + (fineness ? fineness[row / 2] : 0), row & 1,
