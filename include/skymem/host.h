@@ -70,7 +70,10 @@ typedef struct {
     size_t url_count;
     int stop_fd;                  /* readable: end. 0 or -1: never */
     void (*ready)(void *context); /* clients may come now; NULL is fine */
-    /* What sky_host_text brings, made by malloc; NULL: nothing. It should be quick. */
+    /* What sky_host_text brings, made by malloc; NULL: nothing. It is called on a thread of the
+     * user or pool that is asked about: of several at once, perhaps, and none once `closing` is
+     * called. During a call each store is asked for its numbers once; `stat` is from when the
+     * client asked. */
     char *(*text)(void *context, sky_cache *cache, const sky_host_stat *stat);
     void *context;
     /* A Unix socket (SOCK_SEQPACKET) that listens, from a service manager: it is used instead of

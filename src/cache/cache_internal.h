@@ -34,6 +34,9 @@ void sky__cache_abandon(sky_cache *cache);
 
 /* What a tier has counted, and what the cache counted of it. Errors: SKY_E_PARAM, SKY_E_FORKED */
 sky_status sky__cache_tier_counts(sky_cache *cache, size_t tier, sky_tier_counts *out);
+/* Call `body`. All that this thread reads of the cache's tiers meanwhile (sky_cache_stat, _metric,
+ * _metrics, _prometheus) is of one moment for each tier, which is asked once. */
+void sky__cache_read_once(sky_cache *cache, void (*body)(void *context), void *context);
 /* Values that tiers have taken so far, whoever gave them; never waits for a tier. 0 for NULL. */
 uint64_t sky__cache_put_count(sky_cache *cache);
 /* What the manager adds to: see sky_count. NULL only for NULL. */

@@ -13,8 +13,22 @@
 
 /* ---- reading ---- */
 
+typedef struct {
+    sky_tier_stat stat;
+    sky_counts counts;
+} tier_view;
+
+/* What a thread has read within sky__cache_read_once. */
+typedef struct {
+    const sky_cache *cache;
+    bool has[SKY_TIERS_MAX];
+    tier_view tiers[SKY_TIERS_MAX];
+} reading;
+
+static _Thread_local reading *kept_reading; /* NULL: it reads anew each time */
+
 /* A tier's own counts, and those that the cache keeps of it. */
-static void read_tier(sky_cache *c, size_t tier, sky_tier_stat *stat, sky_counts *out) {
+static void ask_tier(sky_cache *c, size_t tier, sky_tier_stat *stat, sky_counts *out) {
     sky__slot *s = &c->slots[tier];
     sky_tier_counts *t = &out->tier;
     *stat = (sky_tier_stat){0};
@@ -45,6 +59,30 @@ static void read_tier(sky_cache *c, size_t tier, sky_tier_stat *stat, sky_counts
                  sky_status_text(s->last_failure));
     }
     sky_mutex_unlock(&c->mutex);
+}
+
+static void read_tier(sky_cache *c, size_t tier, sky_tier_stat *stat, sky_counts *out) {
+    reading *r = kept_reading;
+    if (!r || r->cache != c) {
+        ask_tier(c, tier, stat, out);
+        return;
+    }
+    tier_view *v = &r->tiers[tier];
+    if (!r->has[tier])
+        ask_tier(c, tier, &v->stat, &v->counts);
+    r->has[tier] = true;
+    *stat = v->stat;
+    *out = v->counts;
+}
+
+void sky__cache_read_once(sky_cache *c, void (*body)(void *context), void *context) {
+    reading *before = kept_reading, *r = calloc(1, sizeof *r);
+    if (r)
+        r->cache = c;
+    kept_reading = r; /* without memory each is read anew */
+    body(context);
+    kept_reading = before;
+    free(r);
 }
 
 static sky_cache_counts read_cache(sky_cache *c, uint64_t near_hits) {
@@ -99,11 +137,6 @@ sky_status sky_cache_stat(sky_cache *c, size_t tier, sky_tier_stat *out) {
 }
 
 /* ---- all numbers ---- */
-
-typedef struct {
-    sky_tier_stat stat;
-    sky_counts counts;
-} tier_view;
 
 typedef struct {
     const sky_cache *cache;

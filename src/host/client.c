@@ -395,48 +395,24 @@ void sky__clients_answer(sky__host *h) {
             sky__client *client = &h->clients[i];
             if (client->fd < 0 || client->number != c->client)
                 continue;
-            client->asking = false;
+            client->asking[sky__chore_queue(c->question)] = false;
             tell_client(h, client, c);
         }
     }
     sky__chores_free(done);
 }
 
-static void tell_at_once(sky__host *h, sky__client *c, const sky_shm_frame *f) {
-    sky__chore told = {.id = f->id, .question = f->question};
-    char *text = NULL;
-    if (f->question == SKY_SHM_STAT) {
-        const size_t of = c->tier ? c->tier - 1 : 0;
-        uint64_t entries = 0;
-        for (size_t i = 0; i < sky_tier_count(c->tenant->cache); i++)
-            if (c->tier == 0 || i == of)
-                entries += sky_cache_metric(c->tenant->cache, i, SKY_METRIC_TIER_ENTRIES);
-        told.numbers[0] = entries;
-        told.numbers[1] = sky_cache_metric(c->tenant->cache, of, SKY_METRIC_TIER_BYTES_USED);
-        told.numbers[2] = sky_cache_metric(c->tenant->cache, of, SKY_METRIC_TIER_BYTES_MAX);
-    } else if (h->options.text) {
-        uint64_t gone;
-        sky_memory_tier_segments(c->tenant->arena_tier, &c->tenant->stat.committed_bytes, &gone);
-        text = h->options.text(h->options.context, c->tenant->cache, &c->tenant->stat);
-        told.status = text ? SKY_OK : SKY_E_NOMEM;
-        told.text = (uint8_t *)text;
-        told.text_bytes = text ? strlen(text) : 0;
-    } else {
-        told.status = SKY_E_UNSUPPORTED;
-    }
-    tell_client(h, c, &told);
-    free(text);
-}
-
+/* The counters that are told are those of now. */
 static void take_ask(sky__host *h, sky__client *c, const sky_shm_frame *f) {
+    bool *asking = &c->asking[sky__chore_queue(f->question)];
+    uint64_t gone;
     c->listed = c->listed && (c->first || !sky_ring_is_read(&c->ring) || !sky_local_is_read(c->fd));
-    if (f->question == SKY_SHM_STAT || (f->question == SKY_SHM_TEXT && !c->listed)) {
-        tell_at_once(h, c, f);
-    } else if (c->asking || c->listed || f->question == SKY_SHM_TEXT || !sky__chore_add(h, c, f)) {
+    sky_memory_tier_segments(c->tenant->arena_tier, &c->tenant->stat.committed_bytes, &gone);
+    if (!*asking && (!c->listed || f->question == SKY_SHM_STAT) && sky__chore_add(h, c, f)) {
+        *asking = true;
+    } else {
         const sky__chore busy = {.id = f->id, .question = f->question, .status = SKY_E_BUSY};
         tell_client(h, c, &busy);
-    } else {
-        c->asking = true;
     }
 }
 
@@ -547,8 +523,7 @@ void sky__client_close(sky__host *h, sky__client *c, const char *why) {
     sky_local_close(c->fd);
     c->fd = -1;
     c->tenant->stat.clients--;
-    if (c->asking)
-        sky__chores_forget(h, c);
+    sky__chores_forget(h, c);
     cancel_runs(c);
     free(c->stalled);
     c->stalled = NULL;

@@ -320,6 +320,12 @@ static void drain_clients(sky__host *h) {
     }
 }
 
+/* `text` may use what `closing` ends. */
+static void end_texts(sky__host *h) {
+    for (size_t i = 0; i < h->tenant_count; i++)
+        sky__chores_end(&h->tenants[i]->queues[SKY__QUEUE_NUMBERS]);
+}
+
 static sky_status flush_stores(sky__host *h, sky_error *error) {
     const sky_time until = sky_now() + SKY_SECONDS(FLUSH_S);
     sky_status status = SKY_OK;
@@ -390,6 +396,7 @@ sky_status sky_host_run(const sky_host_options *options, sky_error *error) {
         while (host_turn(&h))
             ;
         drain_clients(&h);
+        end_texts(&h);
         if (h.options.closing)
             h.options.closing(h.options.context);
         status = flush_stores(&h, error);

@@ -7,7 +7,7 @@
  *   handover.c   its arena, from the host that ended and to the next
  *   client.c     one client: its frames in, its letters out, its stage
  *   published.c  what clients publish in memory of their own
- *   chores.c     listing and verifying, on a thread of each tenant
+ *   chores.c     listings, checks and numbers, on threads of each tenant
  *
  * A client is not trusted. What breaks the protocol ends its connection and nothing else: its runs
  * are cancelled, its leases released, its stage unmapped. */
@@ -48,18 +48,27 @@ struct sky__run;
 typedef struct sky__published sky__published; /* published.h */
 typedef struct sky__block sky__block;
 
+/* What is asked for waits in one of two queues, as a check takes minutes, and numbers are read
+ * meanwhile. */
+typedef enum { SKY__QUEUE_LISTINGS, SKY__QUEUE_NUMBERS, SKY__QUEUES } sky__queue_kind;
+
+/* A queue of a tenant, and the thread that does what waits in it. */
+typedef struct {
+    struct sky__host *host;
+    sky_thread thread;          /* from the first chore on */
+    struct sky__chore *waiting; /* chores that are not begun; with the host's mutex held */
+    bool ending;                /* the same: no more are begun */
+} sky__queue;
+
 /* A user, or a pool of one, and what it is served from. */
 typedef struct {
     uint32_t uid;
     char pool[SKY_SHM_POOL_BYTES_MAX + 1]; /* "": none */
     bool leaving;                          /* it is served no longer */
     uint32_t chores;                       /* under way */
-    struct sky__host *host;
-    struct sky__chore *waiting; /* chores that are not begun; with the host's mutex held */
-    bool ending;                /* the same: no more are begun */
-    sky_thread thread;          /* does them, from the first on */
-    char *stores;               /* its URLs, a line each */
-    uint64_t stage_bytes;       /* of all its clients */
+    sky__queue queues[SKY__QUEUES];
+    char *stores;         /* its URLs, a line each */
+    uint64_t stage_bytes; /* of all its clients */
     sky_cache *cache;
     sky_tier *arena_tier;
     sky_arena_view arena;
@@ -94,7 +103,7 @@ typedef struct sky__client {
     sky_local_peer peer;
     uint32_t tier; /* 1 + the store that alone takes part in what it asks for; 0: all */
     bool greeted;
-    bool asking; /* a chore is under way for it */
+    bool asking[SKY__QUEUES]; /* a chore is under way for it */
     bool listed; /* it may not have read a listing or text yet, which take memory until then */
     sky_time greet_by;
     sky_time send_at; /* letters: not before; 0: when there is room */
@@ -114,6 +123,7 @@ typedef struct sky__chore {
     uint32_t tier; /* the client's */
     uint32_t id;
     sky_shm_question question;
+    sky_host_stat stat; /* the tenant's, when it was asked */
     sky_status status;
     uint64_t numbers[SKY_SHM_NUMBERS];
     uint8_t *text;
@@ -137,7 +147,7 @@ typedef struct sky__host {
     sky_time complain_at; /* lines for the log: so many in a second */
     uint32_t complaints;
 
-    sky_mutex mutex; /* the lists of chores, and the tenants' `ending` */
+    sky_mutex mutex; /* the lists of chores, and the queues' `ending` */
     sky_condition changed;
     int chores_event;
     atomic_bool checks_end;
@@ -206,10 +216,12 @@ void sky__chores_deinit(sky__host *h);
 /* The host ends: checks end too, those that wait included, SKY_E_CANCELLED. One that just begins is
  * not reached by the call: repeat it until they are over. */
 void sky__chores_cancel(sky__host *h);
+/* The queue in which a question waits. */
+sky__queue_kind sky__chore_queue(sky_shm_question question);
 /* False: there is no memory, or no thread. */
 bool sky__chore_add(sky__host *h, sky__client *c, const sky_shm_frame *ask);
-/* A tenant goes: none of it is begun any more, and the one under way is over. */
-void sky__chores_end(sky__tenant *t);
+/* A queue ends: nothing of it is begun any more, and what was under way is over. */
+void sky__chores_end(sky__queue *queue);
 /* This client goes: what it asked for is not begun any more. */
 void sky__chores_forget(sky__host *h, sky__client *c);
 /* What is finished; it is the caller's. */

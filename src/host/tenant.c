@@ -111,7 +111,8 @@ sky_status sky__tenant_open(sky__host *h, const sky_host_user *user, sky_error *
     sky__tenant *t = calloc(1, sizeof *t);
     if (!t)
         return sky_fail(error, SKY_E_NOMEM, "no memory");
-    t->host = h;
+    for (size_t i = 0; i < SKY__QUEUES; i++)
+        t->queues[i].host = h;
     t->uid = user->uid;
     strcpy(t->pool, user->pool ? user->pool : "");
     t->stat.pool = t->pool;
@@ -129,7 +130,8 @@ sky_status sky__tenant_open(sky__host *h, const sky_host_user *user, sky_error *
 
 void sky__tenant_close(sky__host *h, size_t index) {
     sky__tenant *t = h->tenants[index];
-    sky__chores_end(t);
+    for (size_t i = 0; i < SKY__QUEUES; i++)
+        sky__chores_end(&t->queues[i]);
     sky_cache_close(t->cache);
     sky__published_destroy(t->blocks);
     for (size_t i = 0; i < SKY_TIERS_MAX; i++)
