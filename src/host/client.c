@@ -292,7 +292,8 @@ static void take_run(sky__host *h, sky__client *c, const sky_shm_frame *f) {
     sky__run_start(h, run);
 }
 
-static void take_cancel(sky__host *h, const sky__client *c, uint32_t id) {
+static void take_cancel(sky__host *h, sky__client *c, uint32_t id) {
+    sky__published_cancel(c, id);
     for (sky__run **at = &c->tenant->runs; *at; at = &(*at)->next) {
         sky__run *run = *at;
         if (run->client != c || run->id != id)

@@ -30,6 +30,7 @@
 #define SKY__HOST_LEASES_MAX  16384u         /* of a client */
 #define SKY__HOST_LETTERS_MAX 512u           /* waiting for a client to read */
 #define SKY__HOST_PASSED_MAX  80u            /* of these with a descriptor: 64 segments, and some */
+#define SKY__HOST_OPENS       64u            /* of a client whose ids are known; 16 are under way */
 #define SKY__HOST_STAGES      4u             /* all stages of another user, in arenas of its */
 #define SKY__HOST_HELLO_NS    SKY_SECONDS(5) /* until a client has said who it is */
 
@@ -95,6 +96,12 @@ typedef struct sky__run {
 } sky__run;
 _Static_assert(SKY_SHM_ITEMS_MAX <= 64, "`withdrawn` has a bit for each");
 
+/* What opened a published block, and its lease; 0: it was lent nothing. */
+typedef struct {
+    uint32_t id;
+    uint64_t lease;
+} sky__open;
+
 typedef struct sky__client {
     int fd;        /* -1: none */
     sky_ring ring; /* once it is greeted */
@@ -110,8 +117,9 @@ typedef struct sky__client {
     uint8_t *stage;   /* NULL: none */
     uint64_t stage_bytes;
     uint32_t run_count, lease_count, letter_count, passed_count, region_count, block_leases;
-    sky__block *publishing; /* parts of it came; NULL: none */
-    sky__run *stalled;      /* the cache had no room for it; nothing more is read until it has */
+    sky__block *publishing;           /* parts of it came; NULL: none */
+    sky__open opens[SKY__HOST_OPENS]; /* the last of each id % SKY__HOST_OPENS */
+    sky__run *stalled; /* the cache had no room for it; nothing more is read until it has */
     sky__letter *first, *last;
     uint64_t shown[SKY_SEGMENTS_MAX]; /* the generation of each segment that it was sent; 0: none */
 } sky__client;

@@ -251,6 +251,8 @@ static void show_block(sky__host *h, sky__client *c, uint32_t id, const sky__blo
 static void open_block(sky__host *h, sky__client *c, const sky_shm_frame *f) {
     sky__tenant *t = c->tenant;
     sky__block *k = sky__block_find(t->blocks, &f->key, 0);
+    sky__open *open = &c->opens[f->id % SKY__HOST_OPENS];
+    *open = (sky__open){.id = f->id};
     t->stat.hits += k != NULL;
     t->stat.misses += k == NULL;
     if (!k || sky_leases_full(t->blocks->leases) || c->block_leases == SKY__HOST_LEASES_MAX) {
@@ -258,6 +260,7 @@ static void open_block(sky__host *h, sky__client *c, const sky_shm_frame *f) {
         return;
     }
     const uint64_t lease = sky_leases_take(t->blocks->leases, (uint64_t)(uintptr_t)k, c->number).id;
+    open->lease = lease;
     k->leases++;
     c->block_leases++;
     show_region(h, c, k->region);
@@ -274,15 +277,21 @@ static void remove_block(sky__host *h, sky__client *c, const sky_shm_frame *f) {
     answer_client(h, c, f->id, status);
 }
 
-static void release_block(sky__host *h, sky__client *c, const sky_shm_frame *f) {
+/* False: the client does not have it. */
+static bool return_lease(sky__client *c, uint64_t lease) {
     uint64_t what;
-    if (sky_leases_give(c->tenant->blocks->leases, (sky_lease){f->lease}, c->number, &what) !=
-        SKY_OK) {
-        sky__client_close(h, c, "it returns what it was not lent");
-        return;
-    }
+    sky__tenant *t = c->tenant;
+    if (sky_leases_give(t->blocks->leases, (sky_lease){lease}, c->number, &what) != SKY_OK)
+        return false;
     c->block_leases--;
-    unlease_block(c->tenant, (sky__block *)(uintptr_t)what);
+    unlease_block(t, (sky__block *)(uintptr_t)what);
+    return true;
+}
+
+void sky__published_cancel(sky__client *c, uint32_t id) {
+    const sky__open *open = &c->opens[id % SKY__HOST_OPENS];
+    if (open->id == id && open->lease != 0)
+        (void)return_lease(c, open->lease);
 }
 
 void sky__published_hear(sky__host *h, sky__client *c, const sky_shm_frame *f, int passed) {
@@ -294,8 +303,8 @@ void sky__published_hear(sky__host *h, sky__client *c, const sky_shm_frame *f, i
         open_block(h, c, f);
     else if (f->block_op == SKY_SHM_BLOCK_REMOVE)
         remove_block(h, c, f);
-    else
-        release_block(h, c, f);
+    else if (!return_lease(c, f->lease))
+        sky__client_close(h, c, "it returns what it was not lent");
 }
 
 /* ---- ordinary operations ---- */

@@ -23,6 +23,8 @@
 
 /* REGISTER (`passed` stays the caller's), LAYOUT and BLOCK of a client. */
 void sky__published_hear(sky__host *h, sky__client *c, const sky_shm_frame *f, int passed);
+/* The client waits no longer for its opening of a block: what that was lent is returned. */
+void sky__published_cancel(sky__client *c, uint32_t id);
 /* A client ends: its regions, its blocks and what it was lent. */
 void sky__published_leave(sky__host *h, sky__client *c);
 

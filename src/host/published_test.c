@@ -340,6 +340,39 @@ static void an_owner_waits_for_readers(void **state) {
     assert_nothing_left();
 }
 
+/* It makes no further call, and does not close. */
+static void a_get_that_gave_up_keeps_nothing(void **state) {
+    (void)state;
+    sky_blob *owner = open_blob(REGION), *reader = open_blob(0);
+    sky_mapping *mapping = NULL;
+    block k, other;
+    publish(owner, 6, &k);
+    publish(owner, 7, &other);
+    const sky_key keys[] = {k.layout.key, other.layout.key};
+    sky_block *kept = get(reader, 7), *got;
+    sky_status status;
+    while ((status = sky_block_get(reader, &keys[0], 1, &got)) == SKY_OK)
+        sky_block_release(got);
+    assert_int_equal(status, SKY_E_DEADLINE);
+    (void)count_now(); /* after this the host has lent it */
+    assert_int_equal(sky_block_remove(owner, &keys[0], sky_now() + SKY_SECONDS(5)), SKY_OK);
+    assert_int_equal(try_get(reader, 6), SKY_MISS); /* the late answer harms nothing */
+    publish(owner, 6, &k);
+    do /* they are in no pages of their own */
+        status = sky_mapping_open(reader, keys, 2, 1, &mapping, NULL);
+    while (status == SKY_E_UNSUPPORTED);
+    assert_int_equal(status, SKY_E_DEADLINE);
+    (void)count_now(); /* after this the host has lent it */
+    assert_int_equal(sky_block_remove(owner, &keys[0], sky_now() + SKY_SECONDS(5)), SKY_OK);
+    assert_int_equal(sky_block_remove(owner, &keys[1], sky_now() + SKY_MS(1)), SKY_E_DEADLINE);
+    sky_block_release(kept);
+    assert_int_not_equal(sky_block_remove(owner, &keys[1], sky_now() + SKY_SECONDS(5)),
+                         SKY_E_DEADLINE);
+    sky_blob_close(reader);
+    sky_blob_close(owner);
+    assert_nothing_left();
+}
+
 static void many_and_large_blocks(void **state) {
     (void)state;
     enum { MANY = 4096, BLOCKS = 100 };
@@ -703,6 +736,7 @@ int main(void) {
         cmocka_unit_test(changed_bytes_are_a_miss),
         cmocka_unit_test(ordinary_operations_find_them),
         cmocka_unit_test(an_owner_waits_for_readers),
+        cmocka_unit_test(a_get_that_gave_up_keeps_nothing),
         cmocka_unit_test(many_and_large_blocks),
         cmocka_unit_test(memory_comes_from_an_allocator),
         cmocka_unit_test(memory_of_the_caller_is_taken),

@@ -1,7 +1,8 @@
 /* Blocks in memory of a program's own: skymem/blob.h. A blob has a connection to the host for
  * itself; one call after the other talks over it.
  *
- * Surprise: an answer may come after its caller gave up. What it was lent goes back at once. */
+ * Surprise: an answer may come after its caller gave up. The host takes back what it lent then, as
+ * it is told that nobody waits, and the answer is not looked at. */
 #include "tier/shm/blob_state.h"
 
 #include <stddef.h>
@@ -131,8 +132,6 @@ static sky_status take_aside(sky_blob *b, const sky_shm_frame *f, int passed) {
         return take_region(b, f, passed);
     if (f->kind == SKY_SHM_REGION_GONE)
         return forget_region(b, f->region);
-    if (f->kind == SKY_SHM_LAYOUT && f->layout.first == 0 && f->layout.lease != 0)
-        return_lease(b, f->layout.lease);
     return f->kind == SKY_SHM_LAYOUT || f->kind == SKY_SHM_ANSWERED || f->kind == SKY_SHM_REGISTERED
                ? SKY_OK
                : SKY_E_CORRUPT;
@@ -499,6 +498,12 @@ sky_status sky__block_ask(sky_blob *b, uint32_t id, const sky_key *key) {
     return send_block_op(b, SKY_SHM_BLOCK_OPEN, id, key, 0);
 }
 
+/* Nobody waits for this answer any more: the host takes back what it lends. */
+static void give_up_block(sky_blob *b, uint32_t id) {
+    const sky_shm_frame cancel = {.kind = SKY_SHM_CANCEL, .id = id};
+    (void)blob_send(b, &cancel);
+}
+
 /* The parts of a layout, one after the other. */
 sky_status sky__block_await(sky_blob *b, uint32_t id, const sky_key *key, sky_time until,
                             sky_block **out) {
@@ -525,7 +530,9 @@ sky_status sky__block_await(sky_blob *b, uint32_t id, const sky_key *key, sky_ti
         *out = k;
         return SKY_OK;
     }
-    if (status != SKY_E_DEADLINE)
+    if (status == SKY_E_DEADLINE && !k)
+        give_up_block(b, id);
+    else if (status != SKY_E_DEADLINE)
         blob_break(b);
     if (k)
         sky__block_free(k);

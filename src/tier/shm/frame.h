@@ -41,7 +41,8 @@ typedef enum {
     SKY_SHM_RUN,         /* client: do this */
     SKY_SHM_DONE,        /* host: how it ended */
     SKY_SHM_RELEASE,     /* client: leases come back */
-    SKY_SHM_CANCEL,      /* client: nobody waits for this run any more; it ends all the same */
+    SKY_SHM_CANCEL,      /* client: nobody waits for this run any more, which ends all the same, or
+                          * for this open, whose lease ends */
     SKY_SHM_STAGE,       /* client: memory to write into, so large, instead of what there was */
     SKY_SHM_STAGED,      /* host: it, with a descriptor, or why not */
     SKY_SHM_SEGMENT,     /* host: a segment of the arena, with a descriptor */
