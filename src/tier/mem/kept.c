@@ -183,6 +183,10 @@ static bool is_whole(const kept_source *o, const kept_row *r) {
            sky_checksum(payload + r->payload_bytes, r->name_bytes, 0) == r->name_checksum;
 }
 
+static bool has_ended(const kept_row *r, int64_t now_ms) {
+    return r->expires_ms != 0 && r->expires_ms <= now_ms;
+}
+
 static void restore_row(const sky__memory *m, sky_tier *tier, const kept_source *o,
                         const kept_row *r, sky_memory_restored *out) {
     const int64_t now_ms = m->env.clock->wall_ms(m->env.clock);
@@ -190,7 +194,7 @@ static void restore_row(const sky__memory *m, sky_tier *tier, const kept_source 
         out->lost++;
         return;
     }
-    if (r->expires_ms != 0 && r->expires_ms <= now_ms) {
+    if (has_ended(r, now_ms)) { /* since they were chosen */
         out->ended++;
         return;
     }
@@ -222,12 +226,19 @@ static int by_place(const void *a, const void *b, void *rows) {
     return (x > y) - (x < y);
 }
 
-/* Those that would be evicted last, as many as there is room for. Returns how many. */
-static uint32_t choose_rows(const sky__memory *m, const kept_source *o, uint32_t *chosen) {
+/* Those that would be evicted last, as many as there is room for; none whose time is over. Returns
+ * how many. */
+static uint32_t choose_rows(const sky__memory *m, const kept_source *o, uint32_t *chosen,
+                            sky_memory_restored *out) {
+    const int64_t now_ms = m->env.clock->wall_ms(m->env.clock);
     uint64_t room = m->units;
     uint32_t count = 0;
     for (uint64_t i = o->head->rows; i-- > 0 && count < sky_index_capacity(m->index);) {
         const kept_row *r = &o->rows[i];
+        if (has_ended(r, now_ms)) {
+            out->ended++;
+            continue;
+        }
         uint64_t bytes = (uint64_t)r->payload_bytes + (r->name_bytes ? r->name_bytes + 1u : 0);
         uint64_t units = sky__memory_units(m, bytes);
         if (units > room)
@@ -296,8 +307,8 @@ static sky_status restore_rows(sky_tier *tier, kept_source *o, sky_memory_restor
     uint32_t *order = malloc((o->head->rows + 1) * sizeof *order);
     if (!order)
         return SKY_E_NOMEM;
-    uint32_t count = choose_rows(sky__memory_of(tier), o, order);
-    out->left_out = o->head->rows - count;
+    uint32_t count = choose_rows(sky__memory_of(tier), o, order, out);
+    out->left_out = o->head->rows - count - out->ended;
     qsort_r(order, count, sizeof *order, by_place, (void *)o->rows);
     for (uint32_t i = 0, end = 0; i < count; i = end) {
         uint64_t segment = segment_of(o, order[i]);

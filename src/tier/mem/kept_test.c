@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "io/clock.h"
 #include "io/shared.h"
 #include "tier/mem/kept.h"
 #include "tier/mem/memory.h"
@@ -144,6 +145,24 @@ static void the_last_used_find_room(void **state) {
     for (size_t i = 0; i < 5; i++)
         assert_int_equal(sky_fixture_check(after, sky_fixture_key(there[i]), 100000, there[i]),
                          SKY_OK);
+    after->ops->close(after);
+}
+
+/* Nor does it leave out what lives for what has ended. */
+static void what_has_ended_takes_no_room(void **state) {
+    sky_tier *before = open_memory("mem:1MiB?shared=yes");
+    (void)state;
+    for (uint64_t n = 1; n <= 9; n++)
+        put(before, n, 0, 100000, NULL, n > 4 ? &(sky_call){.ttl_s = 1} : NULL);
+    const sky_memory_kept kept = keep(before);
+    before->ops->close(before);
+    sky_memory_restored restored;
+    sky_poll(NULL, 0, sky_now() + SKY_MS(1100));
+    sky_tier *after = open_memory("mem:512KiB?shared=yes");
+    assert_int_equal(sky_memory_tier_restore(after, &kept, &restored), SKY_OK);
+    assert_int_equal(restored.ended, 5);
+    assert_int_equal(restored.entries, 4);
+    assert_int_equal(restored.left_out, 0);
     after->ops->close(after);
 }
 
@@ -281,6 +300,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_is_there_again),
         cmocka_unit_test(the_last_used_find_room),
+        cmocka_unit_test(what_has_ended_takes_no_room),
         cmocka_unit_test(the_order_of_eviction_stays),
         cmocka_unit_test(segments_go_one_by_one),
         cmocka_unit_test(a_changed_index_does_no_harm),
