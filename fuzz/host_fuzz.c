@@ -136,7 +136,7 @@ static void publish(sky__host *h, sky__client *c, sky_ring *r) {
     h->region_numbers = 0;
     for (int i = 0; i < 2; i++) {
         (void)sky_ring_send(r, data, sky_shm_encode(&frames[i], data), i == 0 ? region() : -1);
-        sky__client_serve(h, c);
+        sky__clients_serve(h, &c, 1);
         read_away(r);
     }
     assert(c->tenant->stat.regions == 1 && c->tenant->stat.blocks == 1);
@@ -177,7 +177,7 @@ static void serve(const uint8_t *data, size_t bytes) {
         data += 2 + length;
         bytes -= 2 + length;
         for (int n = 0; n < 4 && sky__client_has_work(c); n++)
-            sky__client_serve(h, c);
+            sky__clients_serve(h, &c, 1);
         sky__clients_retire(h);
         if (greeted)
             read_away(&ring);

@@ -9,7 +9,8 @@
 #include "io/pages.h"
 #include "io/shared.h"
 
-#define FRAMES_IN_A_ROW     16 /* of one client, before the others have their turn */
+#define FRAMES_IN_A_ROW     16         /* of one client, before the others have their turn */
+#define TURN_BYTES          (4u << 20) /* a user copies so many, and then others have their turn */
 #define COMPLAINTS_A_SECOND 10
 #define STAGE_ALIGN         4096u
 
@@ -261,11 +262,18 @@ static uint32_t tiers_of(const sky__client *c, sky_op op) {
 }
 
 static void take_run(sky__host *h, sky__client *c, const sky_shm_frame *f) {
-    size_t names = 0;
-    for (uint32_t i = 0; i < f->count && f->op == SKY_OP_PUT; i++)
+    uint64_t names = 0, bytes = 0;
+    for (uint32_t i = 0; i < f->count && f->op == SKY_OP_PUT; i++) {
         names += f->orders[i].name_bytes;
+        bytes += f->orders[i].bytes;
+    }
+    c->tenant->turn_bytes += bytes;
     if (c->run_count == SKY__HOST_RUNS_MAX) {
         sky__client_close(h, c, "it asks for more at once than it may");
+        return;
+    }
+    if (bytes + names > c->stage_bytes) { /* some of them twice, perhaps */
+        sky__client_close(h, c, "it names more bytes than its stage has");
         return;
     }
     sky__run *run = malloc(sizeof *run + names);
@@ -583,6 +591,8 @@ void sky__client_serve(sky__host *h, sky__client *c) {
     sky_shm_frame frame;
     send_letters(h, c);
     for (int n = 0; n < FRAMES_IN_A_ROW && c->fd >= 0 && !c->stalled; n++) {
+        if (c->tenant->turn_bytes >= TURN_BYTES)
+            return;
         size_t bytes;
         int passed;
         sky_status status = sky_ring_receive(&c->ring, data, sizeof data, &bytes, &passed);
@@ -598,4 +608,19 @@ void sky__client_serve(sky__host *h, sky__client *c) {
             take_frame(h, c, &frame, passed);
         sky_local_close(passed);
     }
+}
+
+bool sky__clients_serve(sky__host *h, sky__client *const *clients, size_t count) {
+    bool served = false;
+    for (size_t i = 0; i < h->tenant_count; i++)
+        h->tenants[i]->turn_bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        sky__client *c = clients[(h->turns + i) % count];
+        if (!sky__client_has_work(c))
+            continue;
+        sky__client_serve(h, c);
+        served = true;
+    }
+    h->turns++;
+    return served;
 }

@@ -211,6 +211,22 @@ static void wild_places_end_it(void **state) {
     assert_unharmed();
 }
 
+/* Or a frame could have the host copy a stage 64 times. */
+static void bytes_named_twice_end_it(void **state) {
+    (void)state;
+    uint8_t *stage;
+    int fd = staged(&stage);
+    sky_shm_frame put = {.kind = SKY_SHM_RUN, .count = 2, .op = SKY_OP_PUT};
+    for (uint32_t i = 0; i < 2; i++)
+        put.orders[i] = (sky_shm_order){.key = sky_fixture_key(5 + i), .bytes = 32769};
+    sky_raw_say(fd, &put, -1);
+    sky_shm_frame f;
+    assert_false(sky_raw_hear(fd, &f, NULL));
+    sky_raw_close(fd);
+    munmap(stage, 65536);
+    assert_unharmed();
+}
+
 /* A host that looks at the ring just now has ended the connection already. */
 static void say_and_wake(int fd, const sky_shm_frame *f) {
     uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
@@ -736,6 +752,7 @@ int main(void) {
         cmocka_unit_test(frames_out_of_place_end_it),
         cmocka_unit_test(other_versions_are_refused),
         cmocka_unit_test(wild_places_end_it),
+        cmocka_unit_test(bytes_named_twice_end_it),
         cmocka_unit_test(a_ring_that_is_not_as_it_was_left_ends_it),
         cmocka_unit_test(descriptors_are_not_taken),
         cmocka_unit_test(a_stage_has_its_bounds),

@@ -184,23 +184,13 @@ static sky_time letters_until(const waits *w) {
     return until;
 }
 
-static bool serve_each(sky__host *h, const waits *w) {
-    bool served = false;
-    for (size_t i = 0; i < w->client_count; i++)
-        if (sky__client_has_work(w->clients[i])) {
-            sky__client_serve(h, w->clients[i]);
-            served = true;
-        }
-    return served;
-}
-
 /* Serve rings: as long as one has something or had it just before, but other things wait for
  * RINGS_NS at most. */
 static void serve_rings(sky__host *h, const waits *w) {
     const sky_time start = sky_now();
     sky_time now;
     do {
-        bool served = serve_each(h, w);
+        bool served = sky__clients_serve(h, w->clients, w->client_count);
         now = sky_now();
         if (served && h->busy_until != 0)
             sky_spin_done(&h->spin, true); /* it came while we looked */
@@ -237,7 +227,7 @@ static bool rest_clients(const sky__host *h, const waits *w) {
 /* Sockets that are ready, and letters whose time has come. */
 static void serve_sockets(sky__host *h, const waits *w) {
     const sky_time now = sky_now();
-    if (serve_each(h, w)) /* what the wake-up is for, first */
+    if (sky__clients_serve(h, w->clients, w->client_count)) /* what the wake-up is for, first */
         h->busy_until = sky_now() + sky_spin_ns(&h->spin);
     for (size_t i = 0; i < w->client_count; i++) {
         sky__client *c = w->clients[i];

@@ -70,6 +70,7 @@ typedef struct {
     sky__queue queues[SKY__QUEUES];
     char *stores;         /* its URLs, a line each */
     uint64_t stage_bytes; /* of all its clients */
+    uint64_t turn_bytes;  /* copied of its stages in this turn */
     sky_cache *cache;
     sky_tier *arena_tier;
     sky_arena_view arena;
@@ -150,6 +151,7 @@ typedef struct sky__host {
     uint32_t region_numbers;
     sky__client *clients; /* [SKY_HOST_CLIENTS_MAX] */
     size_t places;        /* clients from here on were never used */
+    size_t turns;         /* so far */
     sky_spin spin;
     sky_time busy_until;  /* the thread looks at rings so long, before it sleeps; 0: not now */
     sky_time complain_at; /* lines for the log: so many in a second */
@@ -203,6 +205,9 @@ void sky__client_hear(sky__host *h, sky__client *c);
 bool sky__client_has_work(const sky__client *c);
 /* Send what waits, take some of what came. */
 void sky__client_serve(sky__host *h, sky__client *c);
+/* A turn of all that have work; false: none had. A user's turn ends with the bytes that its clients
+ * have copied, perhaps before the last of them, so another client begins each time. */
+bool sky__clients_serve(sky__host *h, sky__client *const *clients, size_t count);
 /* Whether a line about a bad client may go to the log: a flood of them is no flood of lines. */
 bool sky__host_may_log(sky__host *h);
 /* Send a frame, with a descriptor (-1: none), which stays the caller's, now or when it reads. */
