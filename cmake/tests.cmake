@@ -13,7 +13,7 @@ set(sky_longest
     manager/load_paced_test lab/sim/swarm_test tier/disk/crash_test)
 
 # These wait nearly all the time, and so do those with satellites.
-set(sky_waiting manager/load_paced_test manager/sequence_test tier/disk/crash_test)
+set(sky_waiting manager/load_many_test manager/load_paced_test manager/sequence_test tier/disk/crash_test)
 
 function(sky_register name)
   set(places 2)
