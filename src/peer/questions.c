@@ -52,9 +52,10 @@ static bool verify_all(sky__peer_connection *c, sky_peer_frame *told) {
     if (!c->verifier.running) {
         c->report = (sky_verify_report){0};
         atomic_store(&c->verified, false);
-        c->verify_status = sky_thread_start(&c->verifier, "skymem-verify", verify_body, c);
-        if (c->verify_status == SKY_OK)
+        sky_status started = sky_thread_start(&c->verifier, "skymem-verify", verify_body, c);
+        if (started == SKY_OK)
             return false;
+        c->verify_status = started;
     } else if (!atomic_load(&c->verified)) {
         return false;
     }
