@@ -330,6 +330,9 @@ static void wrong_arguments_are_refused(void **state) {
         sky_mapping_open(owner, many, SKY_MAPPING_BLOCKS_MAX + 1, SKY_TIME_NEVER, &m, &error),
         SKY_E_PARAM);
     assert_non_null(strstr(error.text, "16384"));
+    assert_int_equal(
+        sky_mapping_open(owner, many, SKY_MAPPING_BLOCKS_MAX, SKY_TIME_NEVER, &m, &error),
+        SKY_MISS);
     assert_null(m);
     m = map(owner, numbers, 1);
     assert_int_equal(sky_mapping_view(m, LAYERS, 0, 0, &range), SKY_E_PARAM);
