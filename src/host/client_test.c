@@ -14,6 +14,7 @@
 
 #include "host/host.h"
 #include "host/host_fixture.h"
+#include "host/slow_fixture.h"
 #include "io/clock.h"
 #include "io/shared.h"
 #include "tier/shm/raw_fixture.h"
@@ -423,40 +424,6 @@ static bool say_while_it_looks(int fd, const sky_shm_frame *f, int other) {
     return sky_ring_has_work(sky_raw_ring(other));
 }
 
-static _Atomic bool held; /* the store below the arena waits */
-
-static sky_status slow_open(const char *where, void **self, sky_error *error) {
-    (void)where;
-    (void)error;
-    *self = NULL;
-    return SKY_OK;
-}
-
-static sky_status slow_read(void *self, const sky_key *key, uint64_t offset, void *data,
-                            uint64_t bytes, uint64_t *value_bytes) {
-    (void)self, (void)key, (void)offset, (void)data, (void)bytes, (void)value_bytes;
-    while (held)
-        sky_poll(NULL, 0, sky_now() + SKY_MS(1));
-    return SKY_MISS;
-}
-
-static sky_status slow_write(void *self, const sky_key *key, const void *value, uint64_t bytes,
-                             bool durable) {
-    (void)self, (void)key, (void)value, (void)bytes, (void)durable;
-    return SKY_OK;
-}
-
-static sky_status slow_remove(void *self, const sky_key *key) {
-    (void)self, (void)key;
-    return SKY_MISS;
-}
-
-static const sky_tier_driver slow = {.struct_bytes = sizeof slow,
-                                     .open = slow_open,
-                                     .read = slow_read,
-                                     .write = slow_write,
-                                     .remove = slow_remove};
-
 static sky_shm_frame slow_run(uint32_t id) {
     sky_shm_frame f = {.kind = SKY_SHM_RUN, .id = id, .count = 1, .op = SKY_OP_LEASE};
     f.orders[0].key = sky_fixture_key(1000 + id);
@@ -468,10 +435,11 @@ static void runs_under_way_have_their_bounds(void **state) {
     (void)state;
     const char *urls[] = {"mem:8MiB", "slow:x"};
     sky_shm_frame f;
+    const sky_tier_driver slow = sky_slow_fixture_driver();
     assert_int_equal(sky_tier_register("slow", &slow), SKY_OK);
     host = &hosts[1];
     sky_host_fixture_start(host, urls, 2);
-    held = true;
+    sky_slow_fixture_held = true;
     int fd = greeted(), other = greeted();
     for (uint32_t id = 0; id < SKY__HOST_RUNS_MAX; id++) {
         f = slow_run(id);
@@ -490,7 +458,7 @@ static void runs_under_way_have_their_bounds(void **state) {
     sky_raw_say(other, &(sky_shm_frame){.kind = SKY_SHM_ASK, .question = SKY_SHM_STAT}, -1);
     assert_true(sky_raw_hear(other, &f, NULL));
     assert_int_equal(f.kind, SKY_SHM_TOLD);
-    held = false;
+    sky_slow_fixture_held = false;
     assert_true(sky_raw_hear(other, &f, NULL));
     assert_true(f.kind == SKY_SHM_DONE && f.results[0].status == SKY_MISS);
     sky_raw_close(other);
@@ -509,7 +477,7 @@ static void who_waits_for_room_is_served_when_others_leave(void **state) {
     sky_shm_frame f;
     host = &hosts[1];
     sky_host_fixture_start(host, urls, 2);
-    held = true;
+    sky_slow_fixture_held = true;
     for (size_t i = 0; i < fd_count; i++) {
         fds[i] = greeted();
         for (uint32_t id = 0; id < SKY__HOST_RUNS_MAX; id++) {
@@ -535,7 +503,7 @@ static void who_waits_for_room_is_served_when_others_leave(void **state) {
         assert_true(sky_raw_hear(last[i], &f, NULL));
         assert_int_equal(f.kind, SKY_SHM_TOLD);
     }
-    held = false;
+    sky_slow_fixture_held = false;
     for (size_t i = 0; i < last_count; i++) {
         assert_true(sky_raw_hear(last[i], &f, NULL));
         assert_true(f.kind == SKY_SHM_DONE && f.results[0].status == SKY_MISS);

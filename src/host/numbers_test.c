@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "host/host_fixture.h"
+#include "host/slow_fixture.h"
 #include "io/clock.h"
 #include "io/sync.h"
 #include "tier/tier_fixture.h"
@@ -23,28 +24,6 @@ static sky_host_fixture host;
 static _Atomic bool held;
 static _Atomic int asked; /* how often */
 
-static sky_status slow_open(const char *where, void **self, sky_error *error) {
-    (void)where, (void)self, (void)error;
-    return SKY_OK;
-}
-
-static sky_status slow_read(void *self, const sky_key *key, uint64_t offset, void *data,
-                            uint64_t bytes, uint64_t *value_bytes) {
-    (void)self, (void)key, (void)offset, (void)data, (void)bytes, (void)value_bytes;
-    return SKY_MISS;
-}
-
-static sky_status slow_write(void *self, const sky_key *key, const void *value, uint64_t bytes,
-                             bool durable) {
-    (void)self, (void)key, (void)value, (void)bytes, (void)durable;
-    return SKY_OK;
-}
-
-static sky_status slow_remove(void *self, const sky_key *key) {
-    (void)self, (void)key;
-    return SKY_OK;
-}
-
 static sky_status slow_usage(void *self, uint64_t *entries, uint64_t *bytes, uint64_t *bytes_max) {
     (void)self;
     *entries = 100 + (uint64_t)asked++;
@@ -53,13 +32,6 @@ static sky_status slow_usage(void *self, uint64_t *entries, uint64_t *bytes, uin
         sky_poll(NULL, 0, sky_now() + SKY_MS(1));
     return SKY_OK;
 }
-
-static const sky_tier_driver slow = {.struct_bytes = sizeof slow,
-                                     .open = slow_open,
-                                     .read = slow_read,
-                                     .write = slow_write,
-                                     .remove = slow_remove,
-                                     .usage = slow_usage};
 
 /* ---- the host ---- */
 
@@ -83,6 +55,8 @@ static char *numbers(void *context, sky_cache *cache, const sky_host_stat *stat)
 static int start(void **state) {
     (void)state;
     const char *urls[] = {"mem:8MiB", "slow:x"};
+    sky_tier_driver slow = sky_slow_fixture_driver();
+    slow.usage = slow_usage;
     if (sky_tier_register("slow", &slow) != SKY_OK)
         return 1;
     sky_host_fixture_prepare(&host, urls, 2);

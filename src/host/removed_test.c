@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "host/host_fixture.h"
+#include "host/slow_fixture.h"
 #include "io/clock.h"
 #include "tier/tier_fixture.h"
 
@@ -17,40 +18,6 @@
 static sky_host_fixture host;
 static sky_blob *owner;
 static sky_cache *remover, *other;
-
-/* ---- a store below the arena ---- */
-
-static _Atomic bool held; /* it waits */
-
-static sky_status slow_open(const char *where, void **self, sky_error *error) {
-    (void)where, (void)self, (void)error;
-    return SKY_OK;
-}
-
-static sky_status slow_read(void *self, const sky_key *key, uint64_t offset, void *data,
-                            uint64_t bytes, uint64_t *value_bytes) {
-    (void)self, (void)key, (void)offset, (void)data, (void)bytes, (void)value_bytes;
-    while (held)
-        sky_poll(NULL, 0, sky_now() + SKY_MS(1));
-    return SKY_MISS;
-}
-
-static sky_status slow_write(void *self, const sky_key *key, const void *value, uint64_t bytes,
-                             bool durable) {
-    (void)self, (void)key, (void)value, (void)bytes, (void)durable;
-    return SKY_OK;
-}
-
-static sky_status slow_remove(void *self, const sky_key *key) {
-    (void)self, (void)key;
-    return SKY_OK;
-}
-
-static const sky_tier_driver slow = {.struct_bytes = sizeof slow,
-                                     .open = slow_open,
-                                     .read = slow_read,
-                                     .write = slow_write,
-                                     .remove = slow_remove};
 
 /* ---- who takes part ---- */
 
@@ -66,6 +33,7 @@ static sky_cache *open_cache(void) {
 static int start(void **state) {
     (void)state;
     const char *urls[] = {"mem:8MiB", "slow:x"};
+    const sky_tier_driver slow = sky_slow_fixture_driver();
     if (sky_tier_register("slow", &slow) != SKY_OK)
         return 1;
     sky_host_fixture_start(&host, urls, 2);
@@ -101,7 +69,7 @@ static void a_block_that_is_being_removed_is_not_taken_in(void **state) {
     sky_item removed = {.key = sky_fixture_key(1)}, lent = removed;
     sky_batch removal, lease;
     publish(1);
-    held = true;
+    sky_slow_fixture_held = true;
     assert_int_equal(sky_submit(remover, SKY_OP_REMOVE, &removed, 1, NULL, &removal), SKY_OK);
     assert_int_equal(sky_wait(remover, removal, sky_now() + SKY_MS(100)), SKY_E_DEADLINE);
     publish(1);
@@ -109,7 +77,7 @@ static void a_block_that_is_being_removed_is_not_taken_in(void **state) {
     assert_int_equal(sky_wait(other, lease, sky_now() + SKY_MS(100)), SKY_E_DEADLINE);
     const sky_status told = sky_host_text(host.socket_path, sky_now() + SKY_SECONDS(5), &text);
     free(text);
-    held = false;
+    sky_slow_fixture_held = false;
     assert_int_equal(sky_wait(remover, removal, SKY_TIME_NEVER), SKY_OK);
     assert_int_equal(sky_wait(other, lease, SKY_TIME_NEVER), SKY_OK);
     assert_int_equal(removed.status, SKY_OK);

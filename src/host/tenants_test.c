@@ -16,6 +16,7 @@
 
 #include "host/host.h"
 #include "host/host_fixture.h"
+#include "host/slow_fixture.h"
 #include "io/clock.h"
 #include "tier/shm/raw_fixture.h"
 #include "tier/tier_fixture.h"
@@ -352,48 +353,14 @@ static void an_idle_host_ends(void **state) {
 
 /* ---- an end with something under way ---- */
 
-static _Atomic bool held, asked;
-
-static sky_status slow_open(const char *where, void **self, sky_error *error) {
-    (void)where, (void)error;
-    *self = NULL;
-    return SKY_OK;
-}
-
-static sky_status slow_read(void *self, const sky_key *key, uint64_t offset, void *data,
-                            uint64_t bytes, uint64_t *value_bytes) {
-    (void)self, (void)key, (void)offset, (void)data, (void)bytes, (void)value_bytes;
-    asked = true;
-    while (held)
-        sky_poll(NULL, 0, sky_now() + SKY_MS(1));
-    return SKY_MISS;
-}
-
-static sky_status slow_write(void *self, const sky_key *key, const void *value, uint64_t bytes,
-                             bool durable) {
-    (void)self, (void)key, (void)value, (void)bytes, (void)durable;
-    return SKY_OK;
-}
-
-static sky_status slow_remove(void *self, const sky_key *key) {
-    (void)self, (void)key;
-    return SKY_MISS;
-}
-
 static _Atomic uint32_t listings;
 
 static sky_status slow_list(void *self, sky_tier_key_fn each, void *context) {
-    (void)each, (void)context;
+    (void)self, (void)each, (void)context;
     listings++;
-    return slow_read(self, NULL, 0, NULL, 0, NULL) == SKY_MISS ? SKY_OK : SKY_E_IO;
+    sky_slow_fixture_wait();
+    return SKY_OK;
 }
-
-static const sky_tier_driver slow = {.struct_bytes = sizeof slow,
-                                     .open = slow_open,
-                                     .read = slow_read,
-                                     .write = slow_write,
-                                     .remove = slow_remove,
-                                     .list = slow_list};
 
 static const char *const slow_urls[] = {"mem:4MiB", "slow:x"};
 static const sky_host_user slow_user = {OTHER, slow_urls, 2, NULL};
@@ -405,16 +372,16 @@ static void a_user_that_goes_while_it_is_busy(void **state) {
     start_with(0);
     users[0] = slow_user;
     set_users(1);
-    held = true;
-    asked = false;
+    sky_slow_fixture_held = true;
+    sky_slow_fixture_asked = false;
     pid_t child = in_child(OTHER, verifies_in_vain);
-    while (!asked)
+    while (!sky_slow_fixture_asked)
         sky_poll(NULL, 0, sky_now() + SKY_MS(1));
     set_users(0);
     assert_true(has_passed(child));
     assert_true(as_user(OTHER, is_refused));
     set_users(1); /* it comes back before they are closed */
-    held = false;
+    sky_slow_fixture_held = false;
     assert_true(as_user(OTHER, is_served));
     users[0] = (sky_host_user){OTHER, other_urls, 1, NULL};
     end_it();
@@ -447,17 +414,17 @@ static void who_asks_and_goes_keeps_nobody_waiting(void **state) {
     (void)state;
     sky_host_fixture_start(&host, slow_urls, 2);
     sky_cache *cache = connect_to(&status);
-    held = true;
-    asked = false;
+    sky_slow_fixture_held = true;
+    sky_slow_fixture_asked = false;
     listings = 0;
-    while (!asked) /* one that goes too early is not begun either */
+    while (!sky_slow_fixture_asked) /* one that goes too early is not begun either */
         ask_and_go();
     for (int i = 0; i < 10; i++)
         ask_and_go();
     char *text;
     assert_int_equal(sky_host_text(host.socket_path, sky_now() + PATIENCE, &text), SKY_OK);
     free(text); /* by now the host knows that they have gone */
-    held = false;
+    sky_slow_fixture_held = false;
     assert_int_equal(sky_list(cache, ignore_entry, NULL), SKY_OK);
     assert_int_equal(listings, 2);
     sky_cache_close(cache);
@@ -487,10 +454,10 @@ static void who_checks_keeps_no_others_waiting(void **state) {
     int fd;
     users[0] = (sky_host_user){sky_local_user(), slow_urls, 2, "slow"};
     start_with(1);
-    held = true;
-    asked = false;
+    sky_slow_fixture_held = true;
+    sky_slow_fixture_asked = false;
     assert_int_equal(sky_thread_start(&thread, "check", check_pool, &checked), SKY_OK);
-    while (!asked)
+    while (!sky_slow_fixture_asked)
         sky_poll(NULL, 0, sky_now() + SKY_MS(1));
     assert_int_equal(sky_local_connect(host.socket_path, &fd, &peer), SKY_OK);
     sky_raw_greet(fd);
@@ -501,7 +468,7 @@ static void who_checks_keeps_no_others_waiting(void **state) {
         else
             sky_poll(NULL, 0, sky_now() + SKY_MS(1));
     bool listed = sky_ring_has_work(sky_raw_ring(fd));
-    held = false;
+    sky_slow_fixture_held = false;
     sky_thread_join(&thread);
     sky_raw_close(fd);
     users[0] = (sky_host_user){OTHER, other_urls, 1, NULL};
@@ -518,15 +485,15 @@ static void what_was_asked_is_answered(void **state) {
     sky_cache *cache = connect_to(&status);
     sky_item item = {.key = sky_fixture_key(7)};
     sky_batch batch;
-    held = true;
-    asked = false;
+    sky_slow_fixture_held = true;
+    sky_slow_fixture_asked = false;
     assert_int_equal(sky_submit(cache, SKY_OP_LEASE, &item, 1, NULL, &batch), SKY_OK);
-    while (!asked)
+    while (!sky_slow_fixture_asked)
         sky_poll(NULL, 0, sky_now() + SKY_MS(1));
     sky_event_raise(host.stop);
     while (access(host.socket_path, F_OK) == 0) /* it is no longer to be found */
         sky_poll(NULL, 0, sky_now() + SKY_MS(1));
-    held = false;
+    sky_slow_fixture_held = false;
     assert_int_equal(sky_wait(cache, batch, sky_now() + PATIENCE), SKY_OK);
     assert_int_equal(item.status, SKY_MISS); /* and not an error of I/O */
     sky_cache_close(cache);
@@ -546,6 +513,8 @@ int main(int argc, char *argv[]) {
         cmocka_unit_test(who_checks_keeps_no_others_waiting),
         cmocka_unit_test(what_was_asked_is_answered),
     };
+    sky_tier_driver slow = sky_slow_fixture_driver();
+    slow.list = slow_list;
     if (sky_tier_register("slow", &slow) != SKY_OK)
         return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
