@@ -25,7 +25,7 @@ typedef struct {
     tier_view tiers[SKY_TIERS_MAX];
 } reading;
 
-static _Thread_local reading *kept_reading; /* NULL: it reads anew each time */
+static _Thread_local reading *kept_reading; /* NULL: it reads again each time */
 
 /* A tier's own counts, and those that the cache keeps of it. */
 static void ask_tier(sky_cache *c, size_t tier, sky_tier_stat *stat, sky_counts *out) {
@@ -79,7 +79,7 @@ void sky__cache_read_once(sky_cache *c, void (*body)(void *context), void *conte
     reading *before = kept_reading, *r = calloc(1, sizeof *r);
     if (r)
         r->cache = c;
-    kept_reading = r; /* without memory each is read anew */
+    kept_reading = r; /* without memory each is read again */
     body(context);
     kept_reading = before;
     free(r);

@@ -411,7 +411,7 @@ void sky__clients_answer(sky__host *h) {
     sky__chores_free(done);
 }
 
-/* The counters that are told are those of now. */
+/* The counters that go back are those of now. */
 static void take_ask(sky__host *h, sky__client *c, const sky_shm_frame *f) {
     bool *asking = &c->asking[sky__chore_queue(f->question)];
     uint64_t gone;

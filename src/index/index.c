@@ -25,7 +25,7 @@
  *    lower class is passed over where that class is left out (sky_index_victim_of): if it were
  *    parked, nothing would bring it back when they have gone.
  *  - Removing a pinned block is a use of its parent, for the same reason.
- *  - A key's place in the table depends on a secret: whoever may choose keys cannot make them meet
+ *  - A key's place in the table depends on a secret: a user who chooses keys cannot make them meet
  *    in one place, where each lookup would pass over all others. One thread may look up for many
  *    (host/host.h). */
 #include "index/index.h"

@@ -137,7 +137,7 @@ static sky_profile *calibrate(float step) {
     return p;
 }
 
-/* Each sees that its blocks are of another calibration, whoever's codec met them. */
+/* Each sees that its blocks are of another calibration, even if the other's codec met them. */
 static void either_sees_another_calibration(void **state) {
     (void)state;
     for (int which = 0; which < 2; which++) {
@@ -151,7 +151,7 @@ static void either_sees_another_calibration(void **state) {
         for (int i = 0; i < 2; i++)
             m[i] = manager(&p, 1, now);
         assert_int_equal(visit(&p, m[which]).foreign_blocks, BLOCKS);
-        assert_int_equal(visit(&p, m[which]).level_blocks[LEVEL_4], BLOCKS); /* stored anew */
+        assert_int_equal(visit(&p, m[which]).level_blocks[LEVEL_4], BLOCKS); /* stored again */
         for (int i = 0; i < 2; i++)
             sky_manager_destroy(m[i]);
         place_close(&p);

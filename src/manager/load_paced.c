@@ -347,7 +347,7 @@ static sky_status take_block(paced *p, uint32_t block, const sky_item *came, uin
         item->tier = came->tier;
         item->coding = came->coding;
     } else if (status == SKY_OK && came->coding > item->coding) {
-        item->coding = came->coding; /* of two the lower level is told */
+        item->coding = came->coding; /* of two the lower level counts */
     }
     if ((parts & SKY__LEAD) || status == SKY_E_CORRUPT)
         item->status = status;

@@ -1,5 +1,5 @@
 /* Proves: a host that verifies its cache for a client answers that client's lookups meanwhile, and
- * stops when it is told to. */
+ * stops when it has to. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

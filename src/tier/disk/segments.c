@@ -165,7 +165,7 @@ static void note_read(sky_disk_segments *s, uint32_t number, sky_status status) 
     s->unread = failed ? s->unread | bit : s->unread & ~bit;
 }
 
-/* Read the rows anew, if that can be. */
+/* Read the rows again, if that can be. */
 static sky_status reload_rows(sky_disk_segments *s, sky_segment *g) {
     uint8_t *table = calloc(1, TABLE_BYTES);
     size_t got;
@@ -456,7 +456,7 @@ static sky_status take_anywhere(sky_disk_segments *s, uint32_t count, sky_disk_p
     return SKY_E_FULL;
 }
 
-/* An open file as a segment, with its lock. One that is none, or is not finished, is made anew. */
+/* An open file as a segment, with its lock. One that is none, or is not finished, is made again. */
 static sky_status make_at(sky_disk_segments *s, uint32_t number, const char *name, int fd) {
     sky_file_info info;
     sky_segment **out = &s->all[number];

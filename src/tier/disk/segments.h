@@ -64,7 +64,7 @@ bool sky_disk_segments_stand(sky_disk_segments *s, const sky_key *key, const sky
 
 /* Room for an entry of file_bytes, in a segment that exists or is made now; and its file, for the
  * caller to close, which nobody shares: the kernel tells each open file once that written bytes
- * were lost, so that a sync of this one is told, whoever else was. `release` gives the room back,
+ * were lost, so that a sync of this one fails, too. `release` gives the room back,
  * `publish` makes it an entry.
  * Errors: SKY_E_UNSUPPORTED (too large for a segment, or no segments here), SKY_E_FULL, SKY_E_BUSY,
  *         SKY_E_DENIED, SKY_E_IO (also when the folder was removed), SKY_E_NOMEM */

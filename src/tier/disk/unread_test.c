@@ -1,6 +1,6 @@
 /* Proves: a segment that cannot be read hides nothing and loses nothing. A key that may stand in it
  * is no miss, nothing is stored or removed meanwhile that it would outlive, its room is not given
- * out, it is not made anew; and once it is read again, or was removed, all goes on.
+ * out, it is not made again; and once it is read again, or was removed, all goes on.
  *
  * pread is this program's own: it fails for parts of segments. */
 #include <errno.h>
@@ -149,7 +149,7 @@ static sky_status find(sky_disk_segments *s, uint64_t n, sky_disk_place *p) {
     return status;
 }
 
-/* Whoever takes a segment over whose rows it could not read, at open or then, leaves it alone. */
+/* A process leaves a segment alone whose rows it could not read, at open or when it takes over. */
 static void room_of_what_is_unread_is_not_given_out(void **state) {
     (void)state;
     for (int known = 0; known < 2; known++) {

@@ -1,8 +1,8 @@
 /* Proves: when the kernel loses written bytes, no put whose bytes they may be is acknowledged,
- * whichever sync is told of it; what such a put replaced stands again; and later puts go on.
+ * whichever sync fails for it; what such a put replaced stands again; and later puts go on.
  *
- * pwrite and fdatasync are this program's own. A file's errors are told as Linux does: each once to
- * each open file that was there before. How many an open file was told stands in its offset, which
+ * pwrite and fdatasync are this program's own. As in Linux each error goes once to each open file
+ * that was there before. How many an open file has had stands in its offset, which
  * nothing else uses, and which copies of a descriptor share. */
 #include <errno.h>
 #include <setjmp.h>
@@ -86,7 +86,7 @@ static void await_entry(sky_tier *tier, uint64_t n, uint64_t version) {
         sky_poll(NULL, 0, sky_now() + ROUND);
 }
 
-/* Of two puts the first is under sync when the bytes of both are lost, and is told. */
+/* Of two puts the first is under sync when the bytes of both are lost, and fails. */
 static void lost_bytes_are_told_to_all_whose_they_may_be(void **state) {
     (void)state;
     char *folder = disk_folder_make();

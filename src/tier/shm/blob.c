@@ -2,7 +2,7 @@
  * itself; one call after the other talks over it.
  *
  * Surprise: an answer may come after its caller gave up. The host takes back what it lent then, as
- * it is told that nobody waits, and the answer is not looked at. */
+ * it hears that nobody waits, and the answer is not looked at. */
 #include "tier/shm/blob_state.h"
 
 #include <stddef.h>
