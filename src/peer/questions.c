@@ -2,8 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <skymem/metrics.h>
-
+#include "cache/cache_internal.h"
 #include "cache/listing.h"
 #include "peer/server.h"
 
@@ -68,12 +67,19 @@ static bool verify_all(sky__peer_connection *c, sky_peer_frame *told) {
 
 /* ---- answers ---- */
 
+/* The entries of all stores, and the bytes of the nearest. */
 static void count_all(const sky_peer_server *s, sky_peer_frame *told) {
-    for (size_t i = 0; i < sky_tier_count(s->cache); i++)
-        if (s->tiers >> i & 1) /* other hosts would ask us, and we them */
-            told->numbers[0] += sky_cache_metric(s->cache, i, SKY_METRIC_TIER_ENTRIES);
-    told->numbers[1] = sky_cache_metric(s->cache, 0, SKY_METRIC_TIER_BYTES_USED);
-    told->numbers[2] = sky_cache_metric(s->cache, 0, SKY_METRIC_TIER_BYTES_MAX);
+    for (size_t i = 0; i < sky_tier_count(s->cache); i++) {
+        sky_tier_counts counts = {0};
+        if (!(s->tiers >> i & 1))
+            continue; /* other hosts would ask us, and we them */
+        (void)sky__cache_tier_counts(s->cache, i, &counts);
+        told->numbers[0] += counts.entries;
+        if (i > 0)
+            continue;
+        told->numbers[1] = counts.bytes_used;
+        told->numbers[2] = counts.bytes_max;
+    }
 }
 
 bool sky__peer_tell(sky__peer_connection *c) {
