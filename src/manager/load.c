@@ -289,7 +289,8 @@ static sky_status load_and_compute(sky_sequence *q, sky_load_plan *plan, sky_loo
  * SKY_MISS: only so many can be had, try those. SKY_E_DEADLINE: too late for the next one. Others:
  * the engine cannot take them. */
 static sky_status load_blocks(sky_sequence *q, sky_load_plan *plan, sky_lookup *out) {
-    const sky_call call = {.tiers = plan->tiers};
+    const sky_call call = {.tiers = plan->tiers, .deadline_ns = plan->deadline_ns};
+    bool in_memory = plan->tier == 0 && q->manager->near_keeps; /* sooner there than planned */
     uint8_t *room;
     sky_status status = sky__engine_restore_begin(q, plan->block_count * q->manager->block_tokens);
     if (status != SKY_OK)
@@ -299,7 +300,7 @@ static sky_status load_blocks(sky_sequence *q, sky_load_plan *plan, sky_lookup *
     sky_time before = sky_now();
     plan->computed = 0;
     plan->bad_from = UINT32_MAX;
-    if (status == SKY_OK && plan->deadline_ns != 0)
+    if (status == SKY_OK && plan->deadline_ns != 0 && !in_memory)
         status = load_in_time(q, plan, out);
     else if (status == SKY_OK && plan->computes && sky__load_computes(q, plan))
         status = load_and_compute(q, plan, out);

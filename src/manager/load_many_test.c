@@ -1,6 +1,7 @@
 /* Proves: a prefix of more blocks than there are segments to plan with comes by a deadline as
  * another does: whole, with windows and from two tiers too; as far as it came when a link fails;
- * while the engine computes its head; and once for two sequences. */
+ * while the engine computes its head; and once for two sequences. What lies all in memory is not
+ * planned. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -94,6 +95,17 @@ static void bring(sky_layout layout, const sky_level_set *ladder, uint32_t kept)
     assert_int_equal(found.verdict, SKY_VERDICT_HIT);
     assert_int_equal(found.block_count, BLOCKS);
     assert_int_equal(found.tier_blocks[0], kept < BLOCKS ? kept : BLOCKS);
+    world_close(&s.w);
+}
+
+static void what_lies_in_memory_is_not_planned(void **state) {
+    (void)state;
+    static setting s;
+    setup_over(&s, made_up_layout(2, 2, 100), NULL, BLOCKS);
+    sky_lookup found = look(&s, PLENTY, true);
+    assert_int_equal(found.verdict, SKY_VERDICT_HIT);
+    assert_int_equal(found.tier_blocks[0], BLOCKS);
+    assert_int_equal(s.w.manager->tiers[0].brought, 0); /* nothing was learnt of it as a link */
     world_close(&s.w);
 }
 
@@ -191,6 +203,7 @@ static void two_sequences_read_it_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_lies_in_memory_is_not_planned),
         cmocka_unit_test(all_of_it_comes),
         cmocka_unit_test(it_comes_from_two_tiers),
         cmocka_unit_test(what_came_of_it_is_kept),
