@@ -2,14 +2,17 @@
 #include "base/hash.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
+#include <unistd.h>
 
 #define XXH_STATIC_LINKING_ONLY
 #include "base/checksum_avx2.h"
 #include <xxhash.h>
 
 #define COPY_BYTES 4096u /* checksummed while still in the core's nearest cache */
+#define PAST_SHARE 4 /* of the last cache: larger copies go past it, as glibc's do from 2.38 on */
 
 static_assert(sizeof(XXH3_state_t) + SKY_HASH_ALIGN <= sizeof(sky_checksum_state),
               "XXH3 state fits");
@@ -47,7 +50,9 @@ void sky_checksum_add(sky_checksum_state *s, const void *data, size_t bytes) {
     CHOOSE(sky__checksum_add_avx2, checksum_add_plain)(s, data, bytes);
 }
 
-static void checksum_copy_plain(sky_checksum_state *s, void *to, const void *from, size_t bytes) {
+static void checksum_copy_plain(sky_checksum_state *s, void *to, const void *from, size_t bytes,
+                                bool past) {
+    (void)past;
     const uint8_t *source = from;
     for (uint8_t *at = to; bytes > 0;) {
         const size_t piece = bytes < COPY_BYTES ? bytes : COPY_BYTES;
@@ -59,8 +64,22 @@ static void checksum_copy_plain(sky_checksum_state *s, void *to, const void *fro
     }
 }
 
-void sky_checksum_copy(sky_checksum_state *s, void *to, const void *from, size_t bytes) {
-    CHOOSE(sky__checksum_copy_avx2, checksum_copy_plain)(s, to, from, bytes);
+/* SIZE_MAX: this machine does not tell how large its last cache is. */
+static size_t past_bytes(void) {
+    static atomic_size_t known; /* 0: not yet */
+    size_t bytes = atomic_load_explicit(&known, memory_order_relaxed);
+    if (bytes == 0) {
+        long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+        bytes = cache > 0 ? (size_t)cache / PAST_SHARE : SIZE_MAX;
+        atomic_store_explicit(&known, bytes, memory_order_relaxed);
+    }
+    return bytes;
+}
+
+void sky_checksum_copy(sky_checksum_state *s, void *to, const void *from, size_t bytes,
+                       size_t all_bytes) {
+    CHOOSE(sky__checksum_copy_avx2, checksum_copy_plain)
+    (s, to, from, bytes, all_bytes >= past_bytes());
 }
 
 uint64_t sky_checksum_end(const sky_checksum_state *s) {

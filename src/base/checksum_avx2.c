@@ -17,6 +17,7 @@
 #define BUFFER      ((size_t)XXH3_INTERNALBUFFER_SIZE)
 #define AHEAD       2048u /* bytes loaded into the cache before they are copied: 512 is slower */
 #define SMALL_BYTES 1024u /* not worth more than the library's way */
+#define PAST_ALIGN  16u   /* of what is written past the caches */
 
 uint64_t sky__checksum_avx2(const void *data, size_t bytes, uint64_t seed) {
     return XXH3_64bits_withSeed(data, bytes, seed);
@@ -40,6 +41,15 @@ static inline void store_stripe(void *to, stripe s) {
     uint8_t *at = to;
     _mm256_storeu_si256((__m256i *)(void *)at, s.half[0]);
     _mm256_storeu_si256((__m256i *)(void *)(at + 32), s.half[1]);
+}
+
+/* Past the caches. Places that a caller's spans have are seldom aligned to more than PAST_ALIGN. */
+static inline void stream_stripe(void *to, stripe s) {
+    for (int i = 0; i < 2; i++) {
+        __m128i *at = (__m128i *)to + 2 * i;
+        _mm_stream_si128(at, _mm256_castsi256_si128(s.half[i]));
+        _mm_stream_si128(at + 1, _mm256_extracti128_si256(s.half[i], 1));
+    }
 }
 
 /* acc += swapped data + low * high of (data xor secret), each in 64 bits. */
@@ -68,18 +78,20 @@ static inline stripe scramble_sum(stripe acc, const uint8_t *secret) {
     return acc;
 }
 
-/* Copy `count` stripes into `to` (NULL: not) and into the sum. */
-static void take_stripes(XXH3_state_t *x, uint8_t *to, const uint8_t *from, size_t count) {
+/* Copy `count` stripes, one at least, into `to` (NULL: not) and into the sum, and keep the last. */
+static void take_stripes(XXH3_state_t *x, uint8_t *to, const uint8_t *from, size_t count,
+                         bool past) {
     const uint8_t *secret = x->extSecret ? x->extSecret : x->customSecret;
-    stripe acc = load_stripe(x->acc);
+    stripe acc = load_stripe(x->acc), data;
     size_t turn = x->nbStripesSoFar;
     for (; count > 0; count--, from += STRIPE) {
-        const stripe data = load_stripe(from);
+        data = load_stripe(from);
         _mm_prefetch((const char *)from + AHEAD, _MM_HINT_T0);
-        if (to) {
+        if (to && past)
+            stream_stripe(to, data);
+        else if (to)
             store_stripe(to, data);
-            to += STRIPE;
-        }
+        to += to ? STRIPE : 0;
         acc = add_stripe(acc, data, secret + 8 * turn);
         if (++turn == x->nbStripesPerBlock) {
             acc = scramble_sum(acc, secret + x->secretLimit);
@@ -87,7 +99,10 @@ static void take_stripes(XXH3_state_t *x, uint8_t *to, const uint8_t *from, size
         }
     }
     store_stripe(x->acc, acc);
+    store_stripe(x->buffer + BUFFER - STRIPE, data);
     x->nbStripesSoFar = turn;
+    if (past)
+        _mm_sfence(); /* else a lock or flag that is set next could be seen before these bytes */
 }
 
 static void copy_small(XXH3_state_t *x, uint8_t *to, const uint8_t *from, size_t bytes) {
@@ -95,7 +110,8 @@ static void copy_small(XXH3_state_t *x, uint8_t *to, const uint8_t *from, size_t
     XXH3_64bits_update(x, to, bytes);
 }
 
-void sky__checksum_copy_avx2(sky_checksum_state *s, void *data, const void *src, size_t bytes) {
+void sky__checksum_copy_avx2(sky_checksum_state *s, void *data, const void *src, size_t bytes,
+                             bool past) {
     XXH3_state_t *x = sky__hash_state(s->opaque);
     uint8_t *to = data;
     const uint8_t *from = src;
@@ -107,15 +123,14 @@ void sky__checksum_copy_avx2(sky_checksum_state *s, void *data, const void *src,
         const size_t head = BUFFER - x->bufferedSize; /* as much as the library only keeps */
         copy_small(x, to, from, head);
         assert(x->bufferedSize == BUFFER);
-        take_stripes(x, NULL, x->buffer, BUFFER / STRIPE);
+        take_stripes(x, NULL, x->buffer, BUFFER / STRIPE, false);
         x->bufferedSize = 0;
         to += head;
         from += head;
         bytes -= head;
     }
     const size_t stripes = (bytes - 1) / STRIPE, tail = bytes - stripes * STRIPE;
-    take_stripes(x, to, from, stripes);
+    take_stripes(x, to, from, stripes, past && (uintptr_t)to % PAST_ALIGN == 0);
     x->totalLen += stripes * STRIPE;
-    store_stripe(x->buffer + BUFFER - STRIPE, load_stripe(to + (stripes - 1) * STRIPE));
     copy_small(x, to + stripes * STRIPE, from + stripes * STRIPE, tail);
 }

@@ -42,8 +42,10 @@ typedef struct {
 void sky_checksum_init(sky_checksum_state *s, uint64_t seed);
 void sky_checksum_add(sky_checksum_state *s, const void *data, size_t bytes);
 /* Copies, and adds the copy, also where another process changes `from` meanwhile. The two do not
- * overlap. */
-void sky_checksum_copy(sky_checksum_state *s, void *to, const void *from, size_t bytes);
+ * overlap. all_bytes: of the whole that this is a piece of; what is large goes past the processor's
+ * caches, which then need not read the place that is written to. */
+void sky_checksum_copy(sky_checksum_state *s, void *to, const void *from, size_t bytes,
+                       size_t all_bytes);
 uint64_t sky_checksum_end(const sky_checksum_state *s);
 
 #endif

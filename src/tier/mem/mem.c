@@ -44,13 +44,13 @@ static sky__memory *memory_of(sky_tier *tier) {
 
 /* ---- put ---- */
 
-/* Copy the spans in and return their checksum. */
-static uint64_t copy_in(uint8_t *to, const sky_span *spans, uint32_t span_count) {
+/* Copy the spans, of so many bytes, in and return their checksum. */
+static uint64_t copy_in(uint8_t *to, const sky_span *spans, uint32_t span_count, size_t bytes) {
     sky_checksum_state sum;
     sky_checksum_init(&sum, 0);
     for (uint32_t i = 0; i < span_count; i++) {
         if (spans[i].bytes > 0)
-            sky_checksum_copy(&sum, to, spans[i].data, spans[i].bytes);
+            sky_checksum_copy(&sum, to, spans[i].data, spans[i].bytes, bytes);
         to += spans[i].bytes;
     }
     return sky_checksum_end(&sum);
@@ -64,7 +64,8 @@ static bool copy_new(sky__memory *m, const sky_item *item, sky__memory_entry *ne
     sky__memory_unlock(m);
     if (new->extent == SKY_EXTENT_NONE)
         return false;
-    new->checksum = copy_in(sky__memory_bytes(m, new->extent), item->spans, item->span_count);
+    new->checksum = copy_in(sky__memory_bytes(m, new->extent), item->spans, item->span_count,
+                            new->payload_bytes);
     return true;
 }
 

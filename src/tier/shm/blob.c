@@ -611,8 +611,8 @@ static uint8_t *sink_next(block_sink *s, size_t *bytes) {
     return at;
 }
 
-/* Copy a buffer; false: the copy is not what was published. */
-static bool read_row(const sky_block *k, uint32_t row, block_sink *sink) {
+/* Copy a buffer, of a read of so many bytes; false: the copy is not what was published. */
+static bool read_row(const sky_block *k, uint32_t row, uint64_t all_bytes, block_sink *sink) {
     const uint8_t *from = k->region->at + k->offsets[row];
     size_t left = k->sizes[row];
     if (!sink->spans)
@@ -622,7 +622,7 @@ static bool read_row(const sky_block *k, uint32_t row, block_sink *sink) {
     while (left > 0) {
         size_t piece = left;
         uint8_t *to = sink_next(sink, &piece);
-        sky_checksum_copy(&sum, to, from, piece);
+        sky_checksum_copy(&sum, to, from, piece, all_bytes);
         from += piece;
         left -= piece;
     }
@@ -655,7 +655,7 @@ sky_status sky_block_read(const sky_block *k, uint32_t layer, const sky_span *sp
         return SKY_E_DST_SMALL;
     block_sink sink = {.spans = span_count > 0 ? spans : NULL};
     for (uint32_t i = 0; i < rows && status == SKY_OK; i++)
-        if (!read_row(k, row_at(k, layer, i), &sink))
+        if (!read_row(k, row_at(k, layer, i), bytes, &sink))
             status = SKY_E_CORRUPT;
     return status;
 }
