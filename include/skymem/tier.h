@@ -46,8 +46,10 @@ typedef struct {
 } sky_tier_lent;
 
 /* The functions of a store. Zero what you do not set.
- * Threads: operations on one key come one after another, from one thread. With threads above 1,
- *          operations on different keys come at the same time; with 1 nothing does. */
+ * Threads: operations on one key come one after another, from one thread; only where a caller lists
+ *          or verifies, reads and removals come from the caller's, still one after another with
+ *          the others of their key. With threads above 1, operations on different keys come at the
+ *          same time; with 1 nothing does. */
 typedef struct {
     size_t struct_bytes; /* sizeof(sky_tier_driver) of the caller's header */
     uint32_t threads;    /* worker threads, 1 to SKY_TIER_DRIVER_THREADS_MAX; 0: 1 */

@@ -12,6 +12,7 @@
 #include "tier/batch.h"
 #include "tier/driver/value.h"
 #include "tier/leases.h"
+#include "tier/remote.h"
 #include "tier/spans.h"
 #include "tier/url.h"
 
@@ -34,6 +35,7 @@ typedef struct {
     struct driver_tier *tier;
     uint32_t number;
     sky_thread thread;
+    sky_mutex turn; /* on one of its keys: its own, or that of who lists or verifies */
     job *first, *last;
     uint8_t *buffer;
     uint64_t buffer_bytes;
@@ -344,10 +346,8 @@ static sky_answer do_get(worker *w, const job *j, size_t i) {
 
 static void spans_gather(uint8_t *to, const sky_span *spans, uint32_t span_count) {
     for (uint32_t i = 0; i < span_count; i++) {
-        if (spans[i].data)
+        if (spans[i].bytes > 0)
             memcpy(to, spans[i].data, spans[i].bytes);
-        else
-            memset(to, 0, spans[i].bytes);
         to += spans[i].bytes;
     }
 }
@@ -357,16 +357,14 @@ static sky_status value_make(worker *w, const job *j, const sky_item *item, sky_
     int64_t now = wall_ms(w->tier);
     *head = (sky_value_head){.key = item->key,
                              .parent = item->parent,
-                             .payload_bytes = sky_spans_bytes(item->spans, item->span_count),
                              .name_bytes = item->name ? (uint32_t)item->name_bytes : 0,
                              .coding = j->call.coding,
                              .set_ms = now,
                              .expire_ms = j->call.ttl_s ? now + j->call.ttl_s * INT64_C(1000) : 0};
-    if ((item->name && item->name_bytes > SKY_NAME_BYTES_MAX) ||
-        head->payload_bytes > SKY_PAYLOAD_BYTES_MAX)
-        return SKY_E_PARAM;
     uint64_t before = SKY_VALUE_HEAD_BYTES + head->name_bytes;
-    sky_status status = buffer_reserve(w, before + head->payload_bytes);
+    sky_status status = sky__check_put(item, SKY_PAYLOAD_BYTES_MAX, &head->payload_bytes);
+    if (status == SKY_OK)
+        status = buffer_reserve(w, before + head->payload_bytes);
     if (status != SKY_OK)
         return status;
     if (head->name_bytes)
@@ -444,9 +442,11 @@ static void run_item(worker *w, const job *j, size_t i) {
     driver_tier *t = w->tier;
     if (!sky_batches_alive(t->tier.batches, j->batch))
         return; /* given up: the batch has answered, or does when it is looked at */
+    sky_mutex_lock(&w->turn);
     sky_answer a = do_one(w, j, i);
     if (a.status == SKY_E_CORRUPT)
         (void)driver_remove(t, &j->keys[i]);
+    sky_mutex_unlock(&w->turn);
     a.tier = a.status == SKY_OK ? t->env.index : SKY_TIER_NONE;
     driver_count(t, j->op, a.status, a.bytes);
     if (!sky_batches_answer(t->tier.batches, j->batch, i, &a) && a.lease.id)
@@ -568,6 +568,28 @@ static sky_status failure_of(sky_status found) {
     return found == SKY_MISS || found == SKY_E_CORRUPT ? SKY_OK : found;
 }
 
+/* What nobody may write to between looking at it and removing it: one whose time is over, … */
+static sky_status list_key(worker *w, const sky_key *key, sky_value_head *head) {
+    sky_mutex *turn = &w->tier->workers[worker_of(w->tier, key)].turn;
+    sky_mutex_lock(turn);
+    sky_status found = value_load(w, key, SKY_VALUE_HEAD_BYTES + SKY_NAME_BYTES_MAX + 1, head);
+    sky_mutex_unlock(turn);
+    return found;
+}
+
+/* … and one that is damaged. */
+static sky_status verify_key(worker *w, const sky_key *key, sky_value_head *head) {
+    sky_mutex *turn = &w->tier->workers[worker_of(w->tier, key)].turn;
+    sky_mutex_lock(turn);
+    sky_status found = value_load_whole(w, key, SKY_VALUE_HEAD_BYTES, head);
+    if (found == SKY_E_BUSY) /* replaced by another process, perhaps */
+        found = value_load_whole(w, key, SKY_VALUE_HEAD_BYTES, head);
+    if (found == SKY_E_CORRUPT)
+        (void)driver_remove(w->tier, key);
+    sky_mutex_unlock(turn);
+    return found;
+}
+
 static sky_status driver_list(sky_tier *tier, sky_entry_fn each, void *context) {
     driver_tier *t = driver_of(tier);
     worker w = {.tier = t};
@@ -576,8 +598,7 @@ static sky_status driver_list(sky_tier *tier, sky_entry_fn each, void *context) 
     bool more = true;
     for (size_t i = 0; i < l.count && more && status == SKY_OK; i++) {
         sky_value_head head;
-        sky_status found = value_load(&w, &l.keys[i], SKY_VALUE_HEAD_BYTES + SKY_NAME_BYTES_MAX + 1,
-                                      &head);
+        sky_status found = list_key(&w, &l.keys[i], &head);
         first = first == SKY_OK ? failure_of(found) : first;
         if (found != SKY_OK)
             continue;
@@ -610,9 +631,7 @@ static sky_status driver_verify(sky_tier *tier, sky_verify_report *out) {
             first = SKY_E_CANCELLED;
             break;
         }
-        sky_status found = value_load_whole(&w, &l.keys[i], SKY_VALUE_HEAD_BYTES, &head);
-        if (found == SKY_E_BUSY) /* replaced meanwhile, perhaps */
-            found = value_load_whole(&w, &l.keys[i], SKY_VALUE_HEAD_BYTES, &head);
+        sky_status found = verify_key(&w, &l.keys[i], &head);
         first = first == SKY_OK ? failure_of(found) : first;
         out->entries += found == SKY_OK;
         out->bytes += found == SKY_OK ? head.payload_bytes : 0;
@@ -620,7 +639,6 @@ static sky_status driver_verify(sky_tier *tier, sky_verify_report *out) {
             continue;
         out->corrupt++;
         driver_count(t, SKY_OP_HAS, found, 0);
-        (void)driver_remove(t, &l.keys[i]);
     }
     free(l.keys);
     free(w.buffer);
@@ -674,6 +692,7 @@ static void driver_close(sky_tier *tier) {
     sky_mutex_unlock(&t->mutex);
     for (uint32_t i = 0; i < t->driver.threads; i++) {
         sky_thread_join(&t->workers[i].thread);
+        sky_mutex_deinit(&t->workers[i].turn);
         free(t->workers[i].buffer);
     }
     uint64_t lent;
@@ -744,6 +763,8 @@ sky_status sky_driver_tier_open(const sky_tier_driver *driver, const char *url,
     sky_mutex_init(&t->mutex);
     sky_mutex_init(&t->one_at_a_time);
     sky_condition_init(&t->changed);
+    for (uint32_t i = 0; i < t->driver.threads; i++)
+        sky_mutex_init(&t->workers[i].turn);
     status = worker_start(t);
     if (status != SKY_OK) {
         driver_close(&t->tier);

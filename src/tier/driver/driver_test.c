@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include "../../../examples/tier_heap.c"
 
 #include "io/clock.h"
+#include "io/sync.h"
 #include "tier/driver/driver.h"
 #include "tier/driver/value.h"
 #include "tier/tier_fixture.h"
@@ -244,6 +246,35 @@ static void a_value_of_another_key_is_damage(void **state) {
     t->ops->close(t);
 }
 
+/* A head that is whole, and says what none can: a level that there is not. */
+static void a_level_that_there_is_not_is_damage(void **state) {
+    (void)state;
+    sky_tier *t = open_liar();
+    for (sky_coding coding = SKY_CODINGS_MAX; coding <= SKY_CODINGS_MAX + 1; coding++) {
+        uint8_t value[SKY_VALUE_HEAD_BYTES + 1] = {0};
+        sky_value_head head = {.key = sky_fixture_key(1), .payload_bytes = 1, .coding = coding};
+        sky_value_seal(&head, value);
+        assert_int_equal(dir_write(lies.dir, &head.key, value, sizeof value, false), SKY_OK);
+        assert_int_equal(sky_fixture_one(t, SKY_OP_HAS, head.key),
+                         coding == SKY_CODINGS_MAX ? SKY_OK : SKY_E_CORRUPT);
+    }
+    t->ops->close(t);
+}
+
+static void what_cannot_be_put_is_refused(void **state) {
+    (void)state;
+    sky_tier *t = open_liar();
+    uint8_t byte = 7;
+    sky_span spans[] = {{&byte, 1}, {NULL, 1}};
+    sky_item items[] = {{.key = sky_fixture_key(1), .spans = spans, .span_count = 2},
+                        {.key = sky_fixture_key(2), .spans = spans, .span_count = 1, .name = ""}};
+    for (size_t i = 0; i < 2; i++) {
+        sky_fixture_run(t, SKY_OP_PUT, &items[i], 1, NULL);
+        assert_int_equal(items[i].status, SKY_E_PARAM);
+    }
+    t->ops->close(t);
+}
+
 /* What is asked for says little of how long a value is; those that were read before do. */
 static void a_part_of_a_value_takes_one_read(void **state) {
     (void)state;
@@ -315,6 +346,77 @@ static void what_cannot_be_read_is_told_by_list_and_verify(void **state) {
     t->ops->close(t);
 }
 
+static sky_tier *open_heap(void *context, const sky_tier_env *env) {
+    sky_tier *tier;
+    sky_error error = {0};
+    if (sky_driver_tier_open(context, "heap:100000000", env, &tier, &error) != SKY_OK)
+        fail_msg("%s", error.text);
+    return tier;
+}
+
+/* ---- a store that is written to while it is verified ---- */
+
+static struct {
+    sky_tier *tier;
+    atomic_bool damages, waits, written;
+    sky_item item; /* put when the damaged value is about to be removed */
+    sky_batch put;
+} rival;
+
+static sky_status rival_read(void *self, const sky_key *key, uint64_t offset, void *data,
+                             uint64_t bytes, uint64_t *value_bytes) {
+    sky_status status = heap_read(self, key, offset, data, bytes, value_bytes);
+    if (status == SKY_OK && atomic_load(&rival.damages))
+        *(uint8_t *)data ^= 1;
+    return status;
+}
+
+static sky_status rival_write(void *self, const sky_key *key, const void *value, uint64_t bytes,
+                              bool durable) {
+    sky_status status = heap_write(self, key, value, bytes, durable);
+    atomic_store(&rival.written, true);
+    return status;
+}
+
+/* If the put can come first, it does within this time. */
+static sky_status rival_remove(void *self, const sky_key *key) {
+    static const sky_call call = {0};
+    if (atomic_exchange(&rival.waits, false)) {
+        atomic_store(&rival.damages, false);
+        atomic_store(&rival.written, false);
+        assert(rival.tier->ops->submit(rival.tier, SKY_OP_PUT, &rival.item, 1, &call, &rival.put) ==
+               SKY_OK);
+        for (int i = 0; i < 100 && !atomic_load(&rival.written); i++)
+            sky_poll(NULL, 0, sky_now() + SKY_MS(1));
+    }
+    return heap_remove(self, key);
+}
+
+static void what_is_put_while_damage_is_removed_stays(void **state) {
+    (void)state;
+    static const sky_tier_env env = {0};
+    sky_tier_driver driver = tier_heap;
+    uint8_t value[3] = {1, 2, 3};
+    sky_span span = {value, sizeof value};
+    sky_verify_report report = {0};
+    driver.threads = 2;
+    driver.read = rival_read;
+    driver.write = rival_write;
+    driver.remove = rival_remove;
+    rival.tier = open_heap(&driver, &env);
+    rival.item = (sky_item){.key = sky_fixture_key(1), .spans = &span, .span_count = 1};
+    assert_int_equal(sky_fixture_put(rival.tier, sky_fixture_key(1), NULL, 100, 1), SKY_OK);
+    atomic_store(&rival.damages, true);
+    atomic_store(&rival.waits, true);
+    assert_int_equal(rival.tier->ops->verify(rival.tier, &report), SKY_OK);
+    assert_int_equal(report.corrupt, 1);
+    assert_int_equal(sky_batches_wait(rival.tier->batches, rival.put, sky_now() + SKY_SECONDS(20)),
+                     SKY_OK);
+    assert_int_equal(rival.item.status, SKY_OK);
+    assert_int_equal(sky_fixture_one(rival.tier, SKY_OP_HAS, sky_fixture_key(1)), SKY_OK);
+    rival.tier->ops->close(rival.tier);
+}
+
 /* ---- a store that lies about what it lends ---- */
 
 static struct {
@@ -342,14 +444,6 @@ static sky_status lender_lease(void *self, const sky_key *key, sky_tier_lent *le
 static void lender_release(void *self, const sky_tier_lent *lent) {
     lender.out--;
     heap_release(self, lent);
-}
-
-static sky_tier *open_heap(void *context, const sky_tier_env *env) {
-    sky_tier *tier;
-    sky_error error = {0};
-    if (sky_driver_tier_open(context, "heap:100000000", env, &tier, &error) != SKY_OK)
-        fail_msg("%s", error.text);
-    return tier;
 }
 
 static sky_status lend(sky_tier *t, uint64_t n) {
@@ -592,6 +686,7 @@ int main(void) {
     const sky_conformance bare = {sizeof bare, .driver = &plain, .url = url, .clear = clear_dir,
                                   .context = folder};
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_put_while_damage_is_removed_stays),
         cmocka_unit_test(what_is_lent_is_checked),
         cmocka_unit_test(wrong_arguments_of_the_suite_are_told),
         cmocka_unit_test(without_its_functions_nothing_is_lent_or_pinned),
@@ -600,6 +695,8 @@ int main(void) {
         cmocka_unit_test(damage_is_a_miss_wherever_it_is),
         cmocka_unit_test(a_wrong_size_is_damage),
         cmocka_unit_test(a_value_of_another_key_is_damage),
+        cmocka_unit_test(a_level_that_there_is_not_is_damage),
+        cmocka_unit_test(what_cannot_be_put_is_refused),
         cmocka_unit_test(a_part_of_a_value_takes_one_read),
         cmocka_unit_test(strange_statuses_are_failures),
         cmocka_unit_test(what_cannot_be_read_is_told_by_list_and_verify),

@@ -50,6 +50,7 @@ sky_status sky_value_open(const uint8_t *value, uint64_t bytes, uint64_t value_b
     sky_reader r = sky_reader_over(value, SKY_VALUE_HEAD_BYTES);
     bool known = sky_read_u32(&r) == MAGIC && sky_read_u16(&r) == VERSION;
     out->coding = sky_read_u8(&r);
+    known = known && out->coding <= SKY_CODINGS_MAX;
     (void)sky_read_u8(&r);
     out->payload_bytes = sky_read_u64(&r);
     out->set_ms = (int64_t)sky_read_u64(&r);
