@@ -41,7 +41,7 @@ static bool cut_host(const char *text, char host[HOST_BYTES_MAX + 1], const char
     return digits > 0 && digits <= 5 && (*port)[digits] == '\0' && atoi(*port) <= UINT16_MAX;
 }
 
-sky_status sky_tcp_resolve(const char *text, sky_address *out, sky_error *error) {
+sky_status sky_tcp_resolve(const char *text, sky_addresses *out, sky_error *error) {
     char host[HOST_BYTES_MAX + 1];
     const char *port;
     const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
@@ -53,13 +53,27 @@ sky_status sky_tcp_resolve(const char *text, sky_address *out, sky_error *error)
     int why = getaddrinfo(host, port, &hints, &found);
     if (why != 0)
         return sky_fail(error, SKY_E_IO, "%.200s: %s", text, gai_strerror(why));
-    bool fits = found->ai_addrlen <= sizeof out->raw;
-    if (fits) {
-        *out = (sky_address){.bytes = found->ai_addrlen};
-        memcpy(out->raw, found->ai_addr, found->ai_addrlen);
+    out->count = 0;
+    for (const struct addrinfo *a = found; a && out->count < SKY_TCP_ADDRESSES_MAX;
+         a = a->ai_next) {
+        sky_address *to = &out->at[out->count];
+        if (a->ai_addrlen > sizeof to->raw)
+            continue;
+        *to = (sky_address){.bytes = a->ai_addrlen};
+        memcpy(to->raw, a->ai_addr, a->ai_addrlen);
+        out->count++;
     }
     freeaddrinfo(found);
-    return fits ? SKY_OK : sky_fail(error, SKY_E_IO, "%.200s: of an unknown family", text);
+    return out->count > 0 ? SKY_OK
+                          : sky_fail(error, SKY_E_IO, "%.200s: of an unknown family", text);
+}
+
+bool sky_addresses_meet(const sky_addresses *a, const sky_addresses *b) {
+    for (uint32_t i = 0; i < a->count; i++)
+        for (uint32_t k = 0; k < b->count; k++)
+            if (sky_address_equal(&a->at[i], &b->at[k]))
+                return true;
+    return false;
 }
 
 static const struct sockaddr *os_address(const sky_address *a) {

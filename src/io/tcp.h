@@ -7,12 +7,20 @@
 
 #include "io/udp.h"
 
-#define SKY_TCP_SPANS_MAX 64u
+#define SKY_TCP_SPANS_MAX     64u
+#define SKY_TCP_ADDRESSES_MAX 8u
 
-/* "localhost:7700", "10.0.0.7:7700", "[::1]:7700": the first address of a name. Blocks while a name
- * is looked up.
+/* Of a name, in the order in which they are to be tried: a host may listen at one of them alone. */
+typedef struct {
+    sky_address at[SKY_TCP_ADDRESSES_MAX];
+    uint32_t count; /* one at least */
+} sky_addresses;
+
+/* "localhost:7700", "10.0.0.7:7700", "[::1]:7700". Blocks while a name is looked up.
  * Errors: SKY_E_SYNTAX (no port), SKY_E_IO (no such name); `error` says why */
-sky_status sky_tcp_resolve(const char *text, sky_address *out, sky_error *error);
+sky_status sky_tcp_resolve(const char *text, sky_addresses *out, sky_error *error);
+/* They have one in common. */
+bool sky_addresses_meet(const sky_addresses *a, const sky_addresses *b);
 
 /* Listen at an address; port 0: any, which *bound then tells.
  * Errors: SKY_E_BUSY (the address is taken), SKY_E_DENIED, SKY_E_IO; `error` says why */

@@ -285,7 +285,7 @@ static int start_listening(void **state) {
     sky_address at, bound;
     (void)state;
     if (sky_peer_carrier_parse(sky_peer_fixture_carrier(), &by, NULL) != SKY_OK ||
-        sky_tcp_resolve("127.0.0.1:0", &at, NULL) != SKY_OK ||
+        sky_address_parse("127.0.0.1:0", &at, NULL) != SKY_OK ||
         by.transport->listen(by.provider, &at, &host.listener, &bound, NULL) != SKY_OK)
         return 1;
     sky_address_text(&bound, host.address);

@@ -49,7 +49,7 @@ static int stop_servers(void **state) {
 static sky_peer_socket connect_raw(const sky_peer_fixture *p) {
     sky_address to;
     sky_peer_socket s;
-    assert_int_equal(sky_tcp_resolve(sky_peer_address(p->server), &to, NULL), SKY_OK);
+    assert_int_equal(sky_address_parse(sky_peer_address(p->server), &to, NULL), SKY_OK);
     assert_int_equal(
         p->server->by.transport->connect(p->server->by.provider, &to, sky_now() + PATIENCE, -1, &s),
         SKY_OK);
@@ -274,7 +274,7 @@ static void noise_on_the_port_harms_nobody(void **state) {
     sky_address to;
     (void)state;
     memset(noise, 0x5a, sizeof noise);
-    assert_int_equal(sky_tcp_resolve(sky_peer_address(sealed.server), &to, NULL), SKY_OK);
+    assert_int_equal(sky_address_parse(sky_peer_address(sealed.server), &to, NULL), SKY_OK);
     for (int i = 0; i < 16; i++) {
         const sky_span span = {noise, i % 4 == 0 ? 0 : i % 4 == 1 ? 7 : sizeof noise};
         assert_int_equal(sky_tcp_connect(&to, sky_now() + PATIENCE, -1, &fds[i]), SKY_OK);

@@ -195,12 +195,13 @@ static sky_status read_keys(const sky_peer_options *o, sky_peer_server *s, sky_e
 
 static sky_status start_listening(const sky_peer_options *o, sky_peer_server *s, sky_error *error) {
     char text[300];
-    sky_address at, bound;
+    sky_addresses at;
+    sky_address bound;
     bool port_alone = o->address[0] && !o->address[strspn(o->address, "0123456789")];
     snprintf(text, sizeof text, "%s%s", port_alone ? "127.0.0.1:" : "", o->address);
     sky_status status = sky_tcp_resolve(text, &at, error);
     if (status == SKY_OK)
-        status = s->by.transport->listen(s->by.provider, &at, &s->listener, &bound, error);
+        status = s->by.transport->listen(s->by.provider, at.at, &s->listener, &bound, error);
     if (status != SKY_OK)
         return status;
     sky_address_text(&bound, s->address);

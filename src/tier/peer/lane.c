@@ -149,12 +149,27 @@ static sky_status be_welcomed(sky__peer_lane *l, sky_time until) {
     return status;
 }
 
+/* To that of the host's addresses which answers. Each but the last of them may take its share of
+ * the time alone, as nothing may come back from one that is far or filtered. */
+static sky_status reach_host(sky__peer_host *h, sky_time until, sky_peer_socket *out) {
+    const sky__peer *p = h->peer;
+    const uint32_t count = h->addresses.count, first = atomic_load(&h->answers);
+    sky_status status = SKY_MISS;
+    for (uint32_t i = 0; i < count && status != SKY_OK && status != SKY_E_CANCELLED; i++) {
+        const uint32_t at = (first + i) % count;
+        const sky_time now = sky_now(), share = (until - now) / (sky_time)(count - i);
+        status = p->by.transport->connect(p->by.provider, &h->addresses.at[at], now + share,
+                                          p->stop, out);
+        if (status == SKY_OK)
+            atomic_store(&h->answers, at);
+    }
+    return status;
+}
+
 sky_status sky__peer_lane_connect(sky__peer_lane *l, sky_time until) {
-    const sky__peer *p = l->peer;
     sky_peer_secrets secrets = {0};
     sky_peer_socket socket = SKY_PEER_SOCKET_NONE;
-    sky_status status = p->by.transport->connect(p->by.provider, &l->host->address, until, p->stop,
-                                                 &socket);
+    sky_status status = reach_host(l->host, until, &socket);
     if (status != SKY_OK)
         return status;
     sky_time began = sky_now();

@@ -106,7 +106,7 @@ static sky_status open_alone(sky__peer *p, const sky_url *url, sky_error *error)
         return sky_fail(error, status, "%.200s: no memory", p->url);
     p->hosts->name = p->url;
     status = parse_protection(url, NULL, p->hosts, error);
-    return status == SKY_OK ? sky_tcp_resolve(url->path + 2, &p->hosts->address, error) : status;
+    return status == SKY_OK ? sky_tcp_resolve(url->path + 2, &p->hosts->addresses, error) : status;
 }
 
 static sky_status read_file(sky__peer *p, const char *path, sky_error *error) {
@@ -129,7 +129,7 @@ static sky_status check_alone(const sky__peer *p, uint32_t host, const char *pat
                               sky_error *error) {
     const sky__peer_host *h = &p->hosts[host];
     for (uint32_t i = 0; i < host; i++)
-        if (sky_address_equal(&h->address, &p->hosts[i].address))
+        if (sky_addresses_meet(&h->addresses, &p->hosts[i].addresses))
             return sky_fail(error, SKY_E_SYNTAX, "%.200s:%u: %s is %s of an earlier line", path,
                             p->file->entries[host].line, h->name, p->hosts[i].name);
     return SKY_OK;
@@ -150,7 +150,7 @@ static sky_status open_file(sky__peer *p, const sky_url *url, const char *path, 
         h->read_only = e->read_only;
         status = parse_protection(url, e, h, error);
         if (status == SKY_OK)
-            status = sky_tcp_resolve(e->name, &h->address, error);
+            status = sky_tcp_resolve(e->name, &h->addresses, error);
         if (status == SKY_OK)
             status = check_alone(p, i, sky_url_value(url, "peers"), error);
     }

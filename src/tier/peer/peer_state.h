@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 
 #include "io/sync.h"
+#include "io/tcp.h"
 #include "tier/peer/link.h"
 #include "tier/peer/peers_file.h"
 #include "tier/tier.h"
@@ -94,7 +95,8 @@ typedef struct {
     const char *name; /* for messages: the tier's URL, or what the file says */
     uint64_t id;      /* of its name: sky_peer_id */
     bool read_only;
-    sky_address address;
+    sky_addresses addresses;
+    _Atomic uint32_t answers; /* the number of the one that connected last */
     sky_suite suite;
     uint8_t *key; /* NULL: plain */
     sky__peer_lane *lanes;
