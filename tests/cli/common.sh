@@ -152,6 +152,23 @@ have_satellites() {
     trap stop_satellites EXIT
 }
 
+# chunks: how many the satellites of $scenario hold.
+chunks() {
+    "$skymem" constellation status "$scenario" --json |
+        python3 -c 'import json, sys; print(json.load(sys.stdin)["chunks"])'
+}
+
+# await_chunks COUNT: until they hold so many, as long as they hold more from time to time.
+await_chunks() {
+    local held most=0 waits=0
+    while held=$(chunks) && [ "$held" -lt "$1" ] && [ $waits -lt 300 ]; do
+        waits=$((held > most ? 0 : waits + 1))
+        most=$((held > most ? held : most))
+        sleep 0.1
+    done
+    [ "$held" -ge "$1" ] || fail "$held of $1 chunks are held, and no more come"
+}
+
 stop_satellites() {
     local scenario
     for scenario in "$work"/*.yaml; do

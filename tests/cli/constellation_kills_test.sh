@@ -44,19 +44,10 @@ read_all() {
     done
 }
 
-chunks() {
-    "$skymem" constellation status "$scenario" --json |
-        python3 -c 'import json, sys; print(json.load(sys.stdin)["chunks"])'
-}
-
 # revive COUNT: what died starts empty; until so many chunks are held again.
 revive() {
     expect 0 "$skymem" constellation up "$scenario"
-    for _ in $(seq 300); do
-        [ "$(chunks)" -lt "$1" ] || return 0
-        sleep 0.1
-    done
-    fail "$(chunks) of $1 chunks are held, half a minute after a kill"
+    await_chunks "$1"
 }
 
 # slay_at_turn WHO AFTER_S: at the next turn of the sky, and so much later, a satellite of the

@@ -35,12 +35,6 @@ read_all() {
     done
 }
 
-# chunks: how many all satellites hold.
-chunks() {
-    "$skymem" constellation status "$scenario" --json |
-        python3 -c 'import json, sys; print(sum(s["chunks"] for s in json.load(sys.stdin)["list"]))'
-}
-
 # restart SLOT
 restart() {
     kill -9 "$("$skymem" constellation status "$scenario" --json |
@@ -49,20 +43,11 @@ print([s["pid"] for s in json.load(sys.stdin)["list"] if s["slot"] == int(sys.ar
     expect 0 "$skymem" constellation up "$scenario"
 }
 
-# wait_for COUNT: until so many chunks are held again.
-wait_for() {
-    for _ in $(seq 300); do
-        [ "$(chunks)" -lt "$1" ] || return 0
-        sleep 0.1
-    done
-    fail "$(chunks) of $1 chunks are held, half a minute after a restart"
-}
-
 sky "replicas: 2" 100000
 whole=$(chunks)
 for slot in $(seq 19); do
     restart "$slot"
-    wait_for "$whole"
+    await_chunks "$whole"
 done
 read_all "two copies"
 expect 0 "$skymem" stat --satellites --store "$store" --json
@@ -76,7 +61,7 @@ for parity in 1; do
         restart "$slot"
         read_all "parity $parity, $slot restarted"
     done
-    wait_for "$whole"
+    await_chunks "$whole"
     expect 0 "$skymem" constellation down "$scenario"
 done
 finish
