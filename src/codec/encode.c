@@ -310,9 +310,9 @@ static void ask_tile(encoder *e, float *wanted) {
         turn_to(e, token);
         uint32_t count = load_tokens(e, token);
         for (uint32_t i = 0; i < count; i++)
-            wanted[pair] += sky__fineness_wanted(s->weights + channel,
-                                                 s->mean ? s->mean + channel : NULL, e->row[i],
-                                                 e->tile.width) /
+            wanted[pair] += e->kernels->wanted(s->weights + channel,
+                                               s->mean ? s->mean + channel : NULL, e->row[i],
+                                               e->tile.width) /
                             (float)count;
     }
 }

@@ -1,11 +1,12 @@
 /* The functions that exist once in plain C and again for each instruction set, all with the same
- * results bit for bit. The scalar ones are the definition: rows.h, transform.h and trellis.h say
- * what each does; a vector file may share anything of theirs. */
+ * results bit for bit. The scalar ones are the definition: fineness.h, rows.h, transform.h and
+ * trellis.h say what each does; a vector file may share anything of theirs. */
 #ifndef SKY_CODEC_KERNELS_H
 #define SKY_CODEC_KERNELS_H
 
 #include "codec/classes.h"
 #include "codec/exact.h"
+#include "codec/fineness.h"
 #include "codec/rows.h"
 #include "codec/transform.h"
 #include "codec/trellis.h"
@@ -71,6 +72,7 @@ typedef struct {
     void (*exact_decode)(sky_exact_job *jobs, uint32_t count);
     /* encode */
     void (*split)(const sky_exact *x, const uint16_t *top, const uint16_t *before, int16_t *packed);
+    float (*wanted)(const int8_t *weights, const float *mean, const float *row, uint32_t width);
     void (*load)(const sky_transform *t, uint32_t which, const uint8_t *in, size_t head_bytes,
                  float *row);
     bool (*forward)(const sky_transform *t, float *row0, float *row1, float *sum,

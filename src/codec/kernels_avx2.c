@@ -16,6 +16,7 @@ const sky_codec_kernels sky__kernels_avx2 = {
     .restore_pairs = sky__transform_restore_pairs_avx2,
     .join = sky__exact_join_avx2,
     .split = sky__exact_split_avx2,
+    .wanted = sky__fineness_wanted_avx2,
     .load = sky__transform_load_avx2,
     .forward = sky__transform_forward_avx2,
     .trellis = sky__trellis_encode_avx2,

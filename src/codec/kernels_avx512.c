@@ -1,7 +1,9 @@
-/* The table of AVX-512 kernels; what has none of its own is scalar. */
+/* The table of AVX-512 kernels; what has none of its own is AVX2's, which such
+ * a CPU has too, or scalar. */
 #include "codec/kernels_avx512.h"
 
 #include "codec/cpu.h"
+#include "codec/kernels_avx2.h"
 
 const sky_codec_kernels sky__kernels_avx512 = {
     .name = "avx512",
@@ -17,6 +19,7 @@ const sky_codec_kernels sky__kernels_avx512 = {
     .exact_decode = sky__exact_decode_avx512,
     .join = sky__exact_join_avx512,
     .split = sky__exact_split_avx512,
+    .wanted = sky__fineness_wanted_avx2,
     .load = sky__transform_load_avx512,
     .forward = sky__transform_forward_avx512,
     .pair_round = sky__pair_round_avx512,

@@ -23,6 +23,7 @@ const sky_codec_kernels KERNELS = {
     .restore_pairs = sky__transform_restore_pairs,
     .join = sky__exact_join,
     .split = sky__exact_split,
+    .wanted = sky__fineness_wanted,
     .load = sky__transform_load,
     .forward = sky__transform_forward,
     .trellis = sky__trellis_encode,

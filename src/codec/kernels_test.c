@@ -1,6 +1,7 @@
 /* Proves: every set of kernels this CPU runs makes the scalar ones' bytes, encoding and decoding,
  * of any shape, level and element, of streams that were damaged, also two at once, and of rows of
  * noise. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -327,6 +328,30 @@ static void exponents_past_the_byte_are_refused(void **state) {
     assert_true(tried > 0);
 }
 
+static void what_a_token_wants_is_the_same(void **state) {
+    (void)state;
+    static const float odd[] = {NAN, INFINITY, -INFINITY, 1e31f, -1e30f, -0.0f, 1e-40f};
+    float row[SKY_WIDTH_MAX], mean[SKY_WIDTH_MAX];
+    int8_t weights[SKY_WIDTH_MAX];
+    for (uint32_t round = 0; round < 200; round++) {
+        uint32_t width = 1 + chance(SKY_WIDTH_MAX);
+        for (uint32_t i = 0; i < width; i++) {
+            row[i] = chance(50) ? (float)chance(1000) / 7 - 70 : odd[chance(sizeof odd / 4)];
+            mean[i] = (float)chance(1000) / 9 - 50;
+            weights[i] = (int8_t)(chance(255) - 127);
+        }
+        const float *means = round % 3 ? mean : NULL;
+        float expected = sky__fineness_wanted(weights, means, row, width);
+        for (size_t i = 0; i < OTHERS; i++) {
+            if (sky_codec_kernels_use(others[i]) != SKY_OK)
+                continue;
+            float wanted = sky__kernels()->wanted(weights, means, row, width);
+            assert_memory_equal(&wanted, &expected, sizeof wanted);
+        }
+    }
+    assert_int_equal(sky_codec_kernels_use(NULL), SKY_OK);
+}
+
 static void the_best_is_chosen_and_names_are_checked(void **state) {
     (void)state;
     assert_int_equal(sky_codec_kernels_use(NULL), SKY_OK);
@@ -351,6 +376,7 @@ int main(void) {
         cmocka_unit_test(matrices_that_cannot_be_doubled),
         cmocka_unit_test(rows_of_noise_are_the_same),
         cmocka_unit_test(exponents_past_the_byte_are_refused),
+        cmocka_unit_test(what_a_token_wants_is_the_same),
         cmocka_unit_test(the_best_is_chosen_and_names_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
