@@ -23,6 +23,7 @@
 #define SKY_BANK_EXACT   88 /* lossless: 32 tables of exponents, then 32 of signs and mantissas */
 #define SKY_EXACT_TABLES 32
 #define SKY_BANK_NARROW  64 /* tables that take no shift */
+#define SKY_BANK_WIDE    24 /* that the other shifts share */
 #define SKY_CLASSES      256
 #define SKY_SHIFT_MAX    8
 #define SKY_ESCAPE_BITS  16
@@ -30,6 +31,10 @@
 extern const uint8_t sky__bank[SKY_BANK_TABLES][2][SKY_SYMBOLS];
 /* Bits × 1024 of a symbol of frequency f; [0] is unused. */
 extern const uint16_t sky__bank_cost[257];
+/* The same of each symbol under each table, narrow and wide, and a; of symbols that a table has
+ * not, an escape's. Zeros for table 0. */
+extern const int16_t sky__bank_bits_narrow[SKY_SYMBOLS][SKY_BANK_NARROW][2];
+extern const int16_t sky__bank_bits_wide[SKY_SYMBOLS][SKY_BANK_WIDE][2];
 
 static inline uint32_t sky_class_table(uint8_t class) {
     return class < SKY_BANK_NARROW ? class : SKY_BANK_NARROW + (class - SKY_BANK_NARROW) % 24u;

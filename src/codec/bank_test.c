@@ -39,6 +39,25 @@ static void costs_and_reciprocals_are_right(void **state) {
     }
 }
 
+static uint32_t bits_of(uint32_t table, uint32_t a, uint32_t s) {
+    uint32_t f = s < SKY_ESCAPE ? sky__bank[table][a][s] : 0;
+    if (table == 0)
+        return 0;
+    return f ? sky__bank_cost[f]
+             : sky__bank_cost[sky__bank[table][a][SKY_ESCAPE]] + 1024 * SKY_ESCAPE_BITS;
+}
+
+static void bits_are_costs_by_symbol(void **state) {
+    (void)state;
+    for (uint32_t s = 0; s < SKY_SYMBOLS; s++)
+        for (uint32_t a = 0; a < 2; a++) {
+            for (uint32_t t = 0; t < SKY_BANK_NARROW; t++)
+                assert_int_equal(sky__bank_bits_narrow[s][t][a], bits_of(t, a, s));
+            for (uint32_t t = 0; t < SKY_BANK_WIDE; t++)
+                assert_int_equal(sky__bank_bits_wide[s][t][a], bits_of(SKY_BANK_NARROW + t, a, s));
+        }
+}
+
 static void classes_name_tables_and_shifts(void **state) {
     (void)state;
     for (uint32_t c = 0; c < 256; c++) {
@@ -56,6 +75,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_add_up),
         cmocka_unit_test(costs_and_reciprocals_are_right),
+        cmocka_unit_test(bits_are_costs_by_symbol),
         cmocka_unit_test(classes_name_tables_and_shifts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "codec/fineness.h"
+#include "codec/kernels.h"
 
 void sky__histogram_add(sky_histogram *h, const sky_levels *levels, const uint16_t *channels,
                         uint32_t shift) {
@@ -14,79 +15,39 @@ void sky__histogram_add(sky_histogram *h, const sky_levels *levels, const uint16
     }
 }
 
-/* The symbols that occur: a histogram is compared with many tables. */
-typedef struct {
-    uint32_t all, zeros; /* occurrences */
-    uint32_t count;
-    struct {
-        uint8_t a;
-        uint8_t symbol;
-        uint32_t times;
-    } entry[2 * SKY_SYMBOLS];
-} symbol_list;
-
-static void list_symbols(const sky_histogram *h, symbol_list *list) {
-    list->count = list->all = 0;
-    list->zeros = h->count[0][SKY_SYMBOL_ZERO] + h->count[1][SKY_SYMBOL_ZERO];
-    for (uint32_t a = 0; a < 2; a++)
-        for (uint32_t s = 0; s < SKY_SYMBOLS; s++) {
-            list->all += h->count[a][s];
-            list->entry[list->count].a = (uint8_t)a;
-            list->entry[list->count].symbol = (uint8_t)s;
-            list->entry[list->count].times = h->count[a][s];
-            list->count += h->count[a][s] != 0;
-        }
-}
-
-/* Bits × 1024 of the symbols alone. */
-static uint64_t list_cost(const symbol_list *list, uint32_t index) {
+/* Bits × 1024 of the symbols alone, all that occur. */
+static uint64_t table_cost(const sky_histogram *h, uint32_t index) {
     uint64_t cost = 0;
-    const uint8_t(*table)[SKY_SYMBOLS] = sky__bank[index];
-    for (uint32_t i = 0; i < list->count; i++) {
-        const uint8_t *frequency = table[list->entry[i].a];
-        uint32_t s = list->entry[i].symbol, f = s < SKY_ESCAPE ? frequency[s] : 0;
-        uint32_t bits = f ? sky__bank_cost[f]
-                          : sky__bank_cost[frequency[SKY_ESCAPE]] + 1024u * SKY_ESCAPE_BITS;
-        cost += list->entry[i].times * (uint64_t)bits;
+    for (uint32_t a = 0; a < 2; a++) {
+        const uint8_t *frequency = sky__bank[index][a];
+        for (uint32_t s = 0; s < SKY_SYMBOLS; s++) {
+            uint32_t f = s < SKY_ESCAPE ? frequency[s] : 0;
+            uint32_t bits = f ? sky__bank_cost[f]
+                              : sky__bank_cost[frequency[SKY_ESCAPE]] + 1024u * SKY_ESCAPE_BITS;
+            cost += h->count[a][s] * (uint64_t)bits;
+        }
     }
     return cost;
 }
 
-static uint64_t table_cost(const sky_histogram *h, uint32_t index) {
-    symbol_list list;
-    list_symbols(h, &list);
-    return list_cost(&list, index);
-}
-
-/* As sky__class_cost. */
-static uint64_t listed_cost(const symbol_list *list, uint8_t class) {
-    if (class == 0)
-        return list->zeros < list->all ? UINT64_MAX : 0;
-    uint64_t raw = (uint64_t)list->all * sky_class_shift(class) * 1024;
-    return list_cost(list, sky_class_table(class)) + raw;
-}
-
 uint64_t sky__class_cost(const sky_histogram *h, uint8_t class) {
-    symbol_list list;
-    list_symbols(h, &list);
-    return listed_cost(&list, class);
+    uint64_t all = 0, zeros = h->count[0][SKY_SYMBOL_ZERO] + (uint64_t)h->count[1][SKY_SYMBOL_ZERO];
+    for (uint32_t s = 0; s < SKY_SYMBOLS; s++)
+        all += h->count[0][s] + (uint64_t)h->count[1][s];
+    if (class == 0)
+        return zeros < all ? UINT64_MAX : 0;
+    return table_cost(h, sky_class_table(class)) + all * sky_class_shift(class) * 1024;
 }
 
 uint8_t sky__class_best(const sky_histogram *h, uint32_t shift, uint64_t *cost) {
-    uint32_t first = shift ? SKY_BANK_NARROW + (shift - 1) * 24 : 0;
-    uint32_t end = shift ? first + 24 : SKY_BANK_NARROW;
-    uint32_t best = first;
-    symbol_list list;
-    list_symbols(h, &list);
-    *cost = UINT64_MAX;
-    for (uint32_t c = first; c < end; c++) {
-        uint64_t bits = listed_cost(&list, (uint8_t)c);
-        if (bits < *cost) {
-            *cost = bits;
+    uint64_t costs[SKY_BANK_NARROW];
+    uint32_t best = 0;
+    sky__kernels()->costs(h, shift, costs);
+    for (uint32_t c = 1; c < sky_classes_of_shift(shift); c++)
+        if (costs[c] < costs[best])
             best = c;
-        }
-    }
-    return (uint8_t)best;
+    *cost = costs[best];
+    return (uint8_t)(sky_class_first(shift) + best);
 }
 
 uint64_t sky__class_exact_cost(const sky_histogram *h, uint32_t half, uint32_t class) {
@@ -108,49 +69,52 @@ uint8_t sky__class_exact(const sky_histogram *h, uint32_t half) {
 
 /* ---- rows of several finenesses: a class costs what its finer and coarser ones cost ---- */
 
-/* Occurrences in one unit by fineness and shift, counted when they are asked for. */
+/* Costs of one unit's rows of each fineness, by class, of shifts that were asked for. */
 typedef struct {
+    const sky_codec_kernels *kernels;
     const sky_levels *levels;
     const uint16_t *channels;
     uint32_t used; /* finenesses that occur, a bit each */
     bool counted[SKY_FINENESS_COUNT][SKY_SHIFT_MAX + 1];
-    symbol_list of[SKY_FINENESS_COUNT][SKY_SHIFT_MAX + 1];
-} unit_counts;
+    uint64_t cost[SKY_FINENESS_COUNT][SKY_CLASSES];
+} unit_costs;
 
-static void begin_counts(unit_counts *c, const sky_levels *levels, const uint16_t *channels) {
+/* For one half. */
+static void begin_costs(unit_costs *c, const sky_levels *levels) {
+    c->kernels = sky__kernels();
     c->levels = levels;
-    c->channels = channels;
     c->used = sky__fineness_used(levels->fineness, levels->rows);
+}
+
+static void begin_unit(unit_costs *c, const uint16_t *channels) {
+    c->channels = channels;
     memset(c->counted, 0, sizeof c->counted);
 }
 
-static const symbol_list *count_rows(unit_counts *c, uint32_t fineness, uint32_t shift) {
-    symbol_list *list = &c->of[fineness][shift];
+static void count_rows(unit_costs *c, uint32_t fineness, uint32_t shift) {
     const sky_levels *l = c->levels;
     sky_histogram h = {0};
-    if (c->counted[fineness][shift])
-        return list;
-    c->counted[fineness][shift] = true;
     for (uint32_t t = 0; t < l->rows; t++)
         if (l->fineness[t] == fineness)
             sky__histogram_add(&h, &(sky_levels){l->packed + t * l->pitch, 1, 0, NULL}, c->channels,
                                shift);
-    list_symbols(&h, list);
-    return list;
+    c->kernels->costs(&h, shift, c->cost[fineness] + sky_class_first(shift));
+    c->counted[fineness][shift] = true;
 }
 
-/* Where it is `most` or more, anything that is. */
-static uint64_t counted_cost(unit_counts *c, uint8_t class, uint64_t most) {
+static uint64_t finer_cost(unit_costs *c, uint32_t fineness, uint8_t of) {
+    uint32_t shift = sky_class_shift(of);
+    if (!c->counted[fineness][shift])
+        count_rows(c, fineness, shift);
+    return c->cost[fineness][of];
+}
+
+/* SKY_COST_NEVER or more: it cannot say them. */
+static uint64_t counted_cost(unit_costs *c, uint8_t class) {
     uint64_t total = 0;
-    for (uint32_t s = 0; s < SKY_FINENESS_COUNT && total < most; s++) {
-        if (!(c->used >> s & 1))
-            continue;
-        uint8_t of = sky__class_finer(class, (int32_t)s - SKY_FINENESS_USUAL);
-        uint64_t cost = listed_cost(count_rows(c, s, sky_class_shift(of)), of);
-        if (cost == UINT64_MAX)
-            return UINT64_MAX;
-        total += cost;
-    }
+    for (uint32_t s = 0; s < SKY_FINENESS_COUNT; s++)
+        if (c->used >> s & 1)
+            total += finer_cost(c, s, sky__class_finer(class, (int32_t)s - SKY_FINENESS_USUAL));
     return total;
 }
 
@@ -166,14 +130,14 @@ static uint32_t usual_shift(const sky_levels *levels, const uint16_t *channels) 
     return sky__shift_for(sum >> 7, (uint64_t)levels->rows * SKY_UNIT);
 }
 
-static uint8_t choose_finer(unit_counts *c, uint64_t *cost) {
+static uint8_t choose_finer(unit_costs *c, uint64_t *cost) {
     uint32_t shift = usual_shift(c->levels, c->channels);
-    uint32_t first = shift ? SKY_BANK_NARROW + (shift - 1) * 24 : 0;
-    uint32_t end = SKY_BANK_NARROW + (shift < SKY_SHIFT_MAX ? shift + 1 : shift) * 24;
+    uint32_t last = shift < SKY_SHIFT_MAX ? shift + 1 : shift;
+    uint32_t end = sky_class_first(last) + sky_classes_of_shift(last);
     uint8_t best = 0;
     *cost = UINT64_MAX;
-    for (uint32_t class = first; class < end; class ++) {
-        uint64_t bits = counted_cost(c, (uint8_t) class, *cost);
+    for (uint32_t class = sky_class_first(shift); class < end; class ++) {
+        uint64_t bits = counted_cost(c, (uint8_t) class);
         if (bits < *cost) {
             *cost = bits;
             best = (uint8_t) class;
@@ -205,11 +169,6 @@ uint32_t sky__shift_for(uint64_t sum, uint64_t count) {
 
 static uint8_t choose_unit(const sky_levels *levels, const uint16_t *channels, uint64_t *cost) {
     uint64_t sum = 0;
-    if (levels->fineness) {
-        unit_counts counts;
-        begin_counts(&counts, levels, channels);
-        return choose_finer(&counts, cost);
-    }
     for (uint32_t t = 0; t < levels->rows; t++)
         for (uint32_t i = 0; i < SKY_UNIT; i++) {
             int32_t k = levels->packed[t * levels->pitch + channels[i]] >> 1;
@@ -234,8 +193,16 @@ static uint8_t choose_unit(const sky_levels *levels, const uint16_t *channels, u
 uint64_t sky__classes_choose(const sky_coder *rows, uint32_t half, const sky_levels *levels,
                              uint8_t *classes) {
     uint64_t total = 0, cost;
+    unit_costs costs;
+    if (levels->fineness)
+        begin_costs(&costs, levels);
     for (uint32_t u = 0; u < sky_rows_units(rows); u++) {
-        classes[u] = choose_unit(levels, rows->channel[half] + u * SKY_UNIT, &cost);
+        const uint16_t *channels = rows->channel[half] + u * SKY_UNIT;
+        if (levels->fineness) {
+            begin_unit(&costs, channels);
+            classes[u] = choose_finer(&costs, &cost);
+        } else
+            classes[u] = choose_unit(levels, channels, &cost);
         total += cost;
     }
     return total;
@@ -253,32 +220,45 @@ static bool shift_misfits(const sky_histogram *h, uint32_t shift) {
     return escapes * 32 > all || (shift && sum * 2 < all);
 }
 
+/* What the cheapest class would save; UINT64_MAX when the unit's class cannot say it. */
+static uint64_t saved_finer(unit_costs *c, uint8_t class) {
+    uint64_t best, cost = counted_cost(c, class);
+    if (cost >= SKY_COST_NEVER)
+        return UINT64_MAX;
+    choose_finer(c, &best);
+    return best < cost ? cost - best : 0;
+}
+
+static uint64_t saved_unit(const sky_levels *levels, const uint16_t *channels, uint8_t class) {
+    uint32_t shift = sky_class_shift(class);
+    uint64_t best, cost;
+    sky_histogram h = {0};
+    sky__histogram_add(&h, levels, channels, shift);
+    cost = sky__class_cost(&h, class);
+    if (cost == UINT64_MAX)
+        return UINT64_MAX;
+    if (shift_misfits(&h, shift))
+        choose_unit(levels, channels, &best);
+    else
+        sky__class_best(&h, shift, &best);
+    return best < cost ? cost - best : 0;
+}
+
 uint64_t sky__classes_saved(const sky_coder *rows, uint32_t half, const sky_levels *levels) {
-    uint64_t saved = 0, best;
+    uint64_t saved = 0;
+    unit_costs costs;
+    if (levels->fineness)
+        begin_costs(&costs, levels);
     for (uint32_t u = 0; u < sky_rows_units(rows); u++) {
         const uint16_t *channels = rows->channel[half] + u * SKY_UNIT;
         uint8_t class = rows->classes[half][u];
-        if (levels->fineness) {
-            unit_counts counts;
-            begin_counts(&counts, levels, channels);
-            uint64_t cost = counted_cost(&counts, class, UINT64_MAX);
-            if (cost == UINT64_MAX)
-                return UINT64_MAX;
-            choose_finer(&counts, &best);
-            saved += best < cost ? cost - best : 0;
-            continue;
-        }
-        uint32_t shift = sky_class_shift(class);
-        sky_histogram h = {0};
-        sky__histogram_add(&h, levels, channels, shift);
-        uint64_t cost = sky__class_cost(&h, class);
-        if (cost == UINT64_MAX)
+        if (levels->fineness)
+            begin_unit(&costs, channels);
+        uint64_t more = levels->fineness ? saved_finer(&costs, class)
+                                         : saved_unit(levels, channels, class);
+        if (more == UINT64_MAX)
             return UINT64_MAX;
-        if (shift_misfits(&h, shift))
-            choose_unit(levels, channels, &best);
-        else
-            sky__class_best(&h, shift, &best);
-        saved += best < cost ? cost - best : 0;
+        saved += more;
     }
     return saved;
 }

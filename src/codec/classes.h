@@ -26,7 +26,21 @@ static inline void sky__histogram_add_one(sky_histogram *h, int32_t value, uint3
 void sky__histogram_add(sky_histogram *h, const sky_levels *levels, const uint16_t *channels,
                         uint32_t shift);
 
-/* Bits × 1024 under a class; UINT64_MAX when table 0 cannot say it. */
+/* What table 0 costs where there is something it cannot say: more than anything else, also four
+ * times. */
+#define SKY_COST_NEVER (UINT64_MAX / 4)
+
+static inline uint32_t sky_classes_of_shift(uint32_t shift) {
+    return shift ? SKY_BANK_WIDE : SKY_BANK_NARROW;
+}
+static inline uint32_t sky_class_first(uint32_t shift) {
+    return shift ? SKY_BANK_NARROW + (shift - 1) * SKY_BANK_WIDE : 0;
+}
+
+/* Bits × 1024 under each class of a shift. Shape: cost [sky_classes_of_shift] */
+void sky__classes_costs(const sky_histogram *h, uint32_t shift, uint64_t *cost);
+
+/* The same under one class; UINT64_MAX when table 0 cannot say it. */
 uint64_t sky__class_cost(const sky_histogram *h, uint8_t class);
 
 /* The cheapest class of a shift; its cost in *cost. */

@@ -21,6 +21,7 @@ const sky_codec_kernels sky__kernels_avx2 = {
     .forward = sky__transform_forward_avx2,
     .trellis = sky__trellis_encode_avx2,
     .round = sky__round_encode_avx2,
+    .costs = sky__classes_costs_avx2,
     .misfit = sky__classes_misfit_avx2,
     .encode_prepare = sky__encode_prepare_avx2,
     .row_encode = sky__row_encode_avx2,

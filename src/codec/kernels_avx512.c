@@ -25,6 +25,7 @@ const sky_codec_kernels sky__kernels_avx512 = {
     .pair_round = sky__pair_round_avx512,
     .trellis = sky__trellis_encode_avx512,
     .round = sky__round_encode_avx512,
+    .costs = sky__classes_costs_avx2,
     .misfit = sky__classes_misfit_avx512,
     .encode_prepare = sky__encode_prepare_avx512,
     .row_encode = sky__row_encode_avx512,

@@ -28,6 +28,7 @@ const sky_codec_kernels KERNELS = {
     .forward = sky__transform_forward,
     .trellis = sky__trellis_encode,
     .round = sky__round_encode,
+    .costs = sky__classes_costs,
     .misfit = sky__classes_misfit,
     .encode_prepare = sky__encode_prepare,
     .row_encode = sky__row_encode,

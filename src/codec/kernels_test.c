@@ -352,6 +352,31 @@ static void what_a_token_wants_is_the_same(void **state) {
     assert_int_equal(sky_codec_kernels_use(NULL), SKY_OK);
 }
 
+/* Of each class what sky__class_cost says, also of more than vectors have room for. */
+static void costs_are_the_same(void **state) {
+    (void)state;
+    uint64_t costs[SKY_BANK_NARROW];
+    for (uint32_t round = 0; round < 400; round++) {
+        sky_histogram h = {0};
+        uint32_t most = 2u << round % 19, shift = round % 3 ? chance(SKY_SHIFT_MAX + 1) : 0;
+        bool zeros = round % 5 == 0;
+        for (uint32_t s = 0; s < SKY_SYMBOLS; s++)
+            for (uint32_t a = 0; a < 2; a++)
+                if (zeros ? s == SKY_SYMBOL_ZERO : chance(2))
+                    h.count[a][s] = chance(most);
+        for (size_t i = 0; i <= OTHERS; i++) {
+            if (sky_codec_kernels_use(i < OTHERS ? others[i] : "scalar") != SKY_OK)
+                continue;
+            sky__kernels()->costs(&h, shift, costs);
+            for (uint32_t c = 0; c < sky_classes_of_shift(shift); c++) {
+                uint64_t cost = sky__class_cost(&h, (uint8_t)(sky_class_first(shift) + c));
+                assert_true(costs[c] == (cost == UINT64_MAX ? SKY_COST_NEVER : cost));
+            }
+        }
+    }
+    assert_int_equal(sky_codec_kernels_use(NULL), SKY_OK);
+}
+
 static void the_best_is_chosen_and_names_are_checked(void **state) {
     (void)state;
     assert_int_equal(sky_codec_kernels_use(NULL), SKY_OK);
@@ -377,6 +402,7 @@ int main(void) {
         cmocka_unit_test(rows_of_noise_are_the_same),
         cmocka_unit_test(exponents_past_the_byte_are_refused),
         cmocka_unit_test(what_a_token_wants_is_the_same),
+        cmocka_unit_test(costs_are_the_same),
         cmocka_unit_test(the_best_is_chosen_and_names_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
