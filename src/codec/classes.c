@@ -72,77 +72,160 @@ uint8_t sky__class_exact(const sky_histogram *h, uint32_t half) {
 /* Costs of one unit's rows of each fineness, by class, of shifts that were asked for. */
 typedef struct {
     const sky_codec_kernels *kernels;
+    const sky_coder *rows;
+    uint32_t half;
     const sky_levels *levels;
-    const uint16_t *channels;
-    uint32_t used; /* finenesses that occur, a bit each */
+    uint32_t used;                   /* finenesses that occur, a bit each */
+    uint32_t unit;                   /* at hand */
+    uint8_t shift[SKY_WINDOW_UNITS]; /* that suits usual rows */
+    bool windows;                    /* there are some: rows are few enough */
+    bool known[SKY_SHIFT_MAX + 1];   /* finer classes, of usual ones of this shift */
+    uint8_t finer[SKY_FINENESS_COUNT][SKY_CLASSES];
     bool counted[SKY_FINENESS_COUNT][SKY_SHIFT_MAX + 1];
     uint64_t cost[SKY_FINENESS_COUNT][SKY_CLASSES];
-} unit_costs;
+    sky_windows window;
+} half_costs;
 
-/* For one half. */
-static void begin_costs(unit_costs *c, const sky_levels *levels) {
-    c->kernels = sky__kernels();
-    c->levels = levels;
-    c->used = sky__fineness_used(levels->fineness, levels->rows);
+static uint8_t class_of_fineness(uint32_t class, uint32_t fineness) {
+    return sky__class_finer((uint8_t) class, (int32_t)fineness - SKY_FINENESS_USUAL);
 }
 
-static void begin_unit(unit_costs *c, const uint16_t *channels) {
-    c->channels = channels;
+static const uint16_t *unit_channels(const half_costs *c) {
+    return c->rows->channel[c->half] + c->unit * SKY_UNIT;
+}
+
+/* As if steps were usual: of the mean magnitude. */
+static void find_shifts(half_costs *c) {
+    const sky_levels *l = c->levels;
+    uint32_t padded = c->rows->steps * SKY_LANES, sums[SKY_WIDTH_MAX];
+    uint64_t total[SKY_WINDOW_UNITS] = {0};
+    for (uint32_t first = 0; first < l->rows; first += SKY_WINDOW_ROWS) {
+        uint32_t left = l->rows - first;
+        sky_levels part = {l->packed + first * l->pitch,
+                           left < SKY_WINDOW_ROWS ? left : SKY_WINDOW_ROWS, l->pitch,
+                           l->fineness ? l->fineness + first : NULL};
+        c->kernels->sums(&part, padded, sums);
+        for (uint32_t i = 0; i < padded; i++)
+            total[i / SKY_UNIT] += sums[c->rows->channel[c->half][i]];
+    }
+    for (uint32_t u = 0; u < sky_rows_units(c->rows); u++)
+        c->shift[u] = (uint8_t)sky__shift_for(total[u] >> 7, (uint64_t)l->rows * SKY_UNIT);
+}
+
+static void begin_costs(half_costs *c, const sky_coder *rows, uint32_t half,
+                        const sky_levels *levels) {
+    c->kernels = sky__kernels();
+    c->rows = rows;
+    c->half = half;
+    c->levels = levels;
+    c->used = levels->fineness ? sky__fineness_used(levels->fineness, levels->rows)
+                               : 1u << SKY_FINENESS_USUAL;
+    c->windows = levels->rows <= SKY_WINDOW_ROWS;
+    memset(c->known, 0, sizeof c->known);
+    find_shifts(c);
+    for (uint32_t s = 0; s < SKY_FINENESS_COUNT; s++)
+        for (uint32_t u = 0; u < sky_rows_units(rows); u++)
+            c->window.least[s][u] = (uint8_t)sky_class_shift(
+                class_of_fineness(sky_class_first(c->shift[u]), s));
+    if (c->windows)
+        c->kernels->count(rows, half, levels, &c->window);
+}
+
+static void begin_unit(half_costs *c, uint32_t unit) {
+    c->unit = unit;
     memset(c->counted, 0, sizeof c->counted);
 }
 
-static void count_rows(unit_costs *c, uint32_t fineness, uint32_t shift) {
+/* Neighbouring bins become one, down to those of a symbol. */
+static void fold_window(const uint16_t (*count)[2], uint32_t more, sky_histogram *h) {
+    uint32_t bins = 1u << more, first = SKY_WINDOW_BINS / 2 - (SKY_SYMBOL_ZERO << more);
+    for (uint32_t a = 0; a < 2; a++) {
+        uint32_t all = 0, inside = 0;
+        for (uint32_t b = 0; b <= SKY_WINDOW_BINS; b++)
+            all += count[b][a];
+        for (uint32_t s = 0; s < SKY_ESCAPE; s++) {
+            uint32_t sum = 0;
+            for (uint32_t b = 0; b < bins; b++)
+                sum += count[first + s * bins + b][a];
+            h->count[a][s] = sum;
+            inside += sum;
+        }
+        h->count[a][SKY_ESCAPE] = all - inside;
+    }
+}
+
+static void unit_histogram(const half_costs *c, uint32_t fineness, uint32_t shift,
+                           sky_histogram *h) {
     const sky_levels *l = c->levels;
-    sky_histogram h = {0};
-    for (uint32_t t = 0; t < l->rows; t++)
-        if (l->fineness[t] == fineness)
-            sky__histogram_add(&h, &(sky_levels){l->packed + t * l->pitch, 1, 0, NULL}, c->channels,
-                               shift);
+    uint32_t least = c->window.least[fineness][c->unit];
+    memset(h, 0, sizeof *h);
+    if (c->windows && shift >= least && shift <= least + 2)
+        fold_window(c->window.count[fineness][c->unit], shift - least, h);
+    else
+        for (uint32_t t = 0; t < l->rows; t++)
+            if (!l->fineness || l->fineness[t] == fineness)
+                sky__histogram_add(h, &(sky_levels){l->packed + t * l->pitch, 1, 0, NULL},
+                                   unit_channels(c), shift);
+}
+
+static void count_shift(half_costs *c, uint32_t fineness, uint32_t shift) {
+    sky_histogram h;
+    if (c->counted[fineness][shift])
+        return;
+    unit_histogram(c, fineness, shift, &h);
     c->kernels->costs(&h, shift, c->cost[fineness] + sky_class_first(shift));
     c->counted[fineness][shift] = true;
 }
 
-static uint64_t finer_cost(unit_costs *c, uint32_t fineness, uint8_t of) {
-    uint32_t shift = sky_class_shift(of);
-    if (!c->counted[fineness][shift])
-        count_rows(c, fineness, shift);
-    return c->cost[fineness][of];
-}
-
 /* SKY_COST_NEVER or more: it cannot say them. */
-static uint64_t counted_cost(unit_costs *c, uint8_t class) {
+static uint64_t class_cost(half_costs *c, uint8_t class) {
     uint64_t total = 0;
-    for (uint32_t s = 0; s < SKY_FINENESS_COUNT; s++)
-        if (c->used >> s & 1)
-            total += finer_cost(c, s, sky__class_finer(class, (int32_t)s - SKY_FINENESS_USUAL));
+    for (uint32_t s = 0; s < SKY_FINENESS_COUNT; s++) {
+        uint8_t of = class_of_fineness(class, s);
+        if (!(c->used >> s & 1))
+            continue;
+        count_shift(c, s, sky_class_shift(of));
+        total += c->cost[s][of];
+    }
     return total;
 }
 
-/* As if steps were usual: of the mean magnitude. */
-static uint32_t usual_shift(const sky_levels *levels, const uint16_t *channels) {
-    static const uint8_t part[SKY_FINENESS_COUNT] = {181, 128, 91, 64}; /* of 128 */
-    uint64_t sum = 0;
-    for (uint32_t t = 0; t < levels->rows; t++)
-        for (uint32_t i = 0; i < SKY_UNIT; i++) {
-            int32_t k = levels->packed[t * levels->pitch + channels[i]] >> 1;
-            sum += (uint64_t)(k < 0 ? -k : k) * part[levels->fineness[t]];
-        }
-    return sky__shift_for(sum >> 7, (uint64_t)levels->rows * SKY_UNIT);
+/* Add what classes of a shift cost for rows of one fineness. Shape: total [of the shift] */
+static void add_costs(half_costs *c, uint32_t fineness, uint32_t shift, uint64_t *total) {
+    uint32_t first = sky_class_first(shift), count = sky_classes_of_shift(shift);
+    const uint8_t *finer = c->finer[fineness] + first;
+    uint32_t last = sky_class_shift(finer[count - 1]);
+    for (uint32_t r = sky_class_shift(finer[0]); r <= last; r++)
+        count_shift(c, fineness, r);
+    for (uint32_t i = 0; i < count; i++)
+        total[i] += c->cost[fineness][finer[i]];
 }
 
-static uint8_t choose_finer(unit_costs *c, uint64_t *cost) {
-    uint32_t shift = usual_shift(c->levels, c->channels);
-    uint32_t last = shift < SKY_SHIFT_MAX ? shift + 1 : shift;
-    uint32_t end = sky_class_first(last) + sky_classes_of_shift(last);
+/* The cheapest of a shift, if it is cheaper than what was. */
+static void try_shift(half_costs *c, uint32_t shift, uint8_t *best, uint64_t *cost) {
+    uint64_t total[SKY_BANK_NARROW] = {0};
+    uint32_t first = sky_class_first(shift), count = sky_classes_of_shift(shift);
+    for (uint32_t s = 0; !c->known[shift] && s < SKY_FINENESS_COUNT; s++)
+        for (uint32_t i = 0; i < count; i++)
+            c->finer[s][first + i] = class_of_fineness(first + i, s);
+    c->known[shift] = true;
+    for (uint32_t s = 0; s < SKY_FINENESS_COUNT; s++)
+        if (c->used >> s & 1)
+            add_costs(c, s, shift, total);
+    for (uint32_t i = 0; i < count; i++)
+        if (total[i] < *cost) {
+            *cost = total[i];
+            *best = (uint8_t)(first + i);
+        }
+}
+
+static uint8_t cheapest_class(half_costs *c, uint64_t *cost) {
+    uint32_t shift = c->shift[c->unit];
     uint8_t best = 0;
     *cost = UINT64_MAX;
-    for (uint32_t class = sky_class_first(shift); class < end; class ++) {
-        uint64_t bits = counted_cost(c, (uint8_t) class);
-        if (bits < *cost) {
-            *cost = bits;
-            best = (uint8_t) class;
-        }
-    }
+    try_shift(c, shift, &best, cost);
+    if (shift < SKY_SHIFT_MAX)
+        try_shift(c, shift + 1, &best, cost);
     return best;
 }
 
@@ -167,42 +250,14 @@ uint32_t sky__shift_for(uint64_t sum, uint64_t count) {
     return shift;
 }
 
-static uint8_t choose_unit(const sky_levels *levels, const uint16_t *channels, uint64_t *cost) {
-    uint64_t sum = 0;
-    for (uint32_t t = 0; t < levels->rows; t++)
-        for (uint32_t i = 0; i < SKY_UNIT; i++) {
-            int32_t k = levels->packed[t * levels->pitch + channels[i]] >> 1;
-            sum += (uint64_t)(k < 0 ? -k : k);
-        }
-    uint32_t shift = sky__shift_for(sum, (uint64_t)levels->rows * SKY_UNIT);
-    uint8_t best = 0;
-    *cost = UINT64_MAX;
-    for (uint32_t r = shift; r <= shift + 1 && r <= SKY_SHIFT_MAX; r++) {
-        sky_histogram h = {0};
-        uint64_t bits;
-        sky__histogram_add(&h, levels, channels, r);
-        uint8_t class = sky__class_best(&h, r, &bits);
-        if (bits < *cost) {
-            *cost = bits;
-            best = class;
-        }
-    }
-    return best;
-}
-
 uint64_t sky__classes_choose(const sky_coder *rows, uint32_t half, const sky_levels *levels,
                              uint8_t *classes) {
     uint64_t total = 0, cost;
-    unit_costs costs;
-    if (levels->fineness)
-        begin_costs(&costs, levels);
+    half_costs c;
+    begin_costs(&c, rows, half, levels);
     for (uint32_t u = 0; u < sky_rows_units(rows); u++) {
-        const uint16_t *channels = rows->channel[half] + u * SKY_UNIT;
-        if (levels->fineness) {
-            begin_unit(&costs, channels);
-            classes[u] = choose_finer(&costs, &cost);
-        } else
-            classes[u] = choose_unit(levels, channels, &cost);
+        begin_unit(&c, u);
+        classes[u] = cheapest_class(&c, &cost);
         total += cost;
     }
     return total;
@@ -220,45 +275,31 @@ static bool shift_misfits(const sky_histogram *h, uint32_t shift) {
     return escapes * 32 > all || (shift && sum * 2 < all);
 }
 
-/* What the cheapest class would save; UINT64_MAX when the unit's class cannot say it. */
-static uint64_t saved_finer(unit_costs *c, uint8_t class) {
-    uint64_t best, cost = counted_cost(c, class);
-    if (cost >= SKY_COST_NEVER)
-        return UINT64_MAX;
-    choose_finer(c, &best);
-    return best < cost ? cost - best : 0;
-}
-
-static uint64_t saved_unit(const sky_levels *levels, const uint16_t *channels, uint8_t class) {
-    uint32_t shift = sky_class_shift(class);
-    uint64_t best, cost;
-    sky_histogram h = {0};
-    sky__histogram_add(&h, levels, channels, shift);
-    cost = sky__class_cost(&h, class);
-    if (cost == UINT64_MAX)
-        return UINT64_MAX;
-    if (shift_misfits(&h, shift))
-        choose_unit(levels, channels, &best);
+/* Rows of one fineness: a class whose shift suits them is compared with others of the same. */
+static uint64_t cheapest_cost(half_costs *c, uint32_t shift) {
+    uint64_t best;
+    sky_histogram h;
+    if (!c->levels->fineness)
+        unit_histogram(c, SKY_FINENESS_USUAL, shift, &h);
+    if (c->levels->fineness || shift_misfits(&h, shift))
+        cheapest_class(c, &best);
     else
         sky__class_best(&h, shift, &best);
-    return best < cost ? cost - best : 0;
+    return best;
 }
 
 uint64_t sky__classes_saved(const sky_coder *rows, uint32_t half, const sky_levels *levels) {
     uint64_t saved = 0;
-    unit_costs costs;
-    if (levels->fineness)
-        begin_costs(&costs, levels);
+    half_costs c;
+    begin_costs(&c, rows, half, levels);
     for (uint32_t u = 0; u < sky_rows_units(rows); u++) {
-        const uint16_t *channels = rows->channel[half] + u * SKY_UNIT;
         uint8_t class = rows->classes[half][u];
-        if (levels->fineness)
-            begin_unit(&costs, channels);
-        uint64_t more = levels->fineness ? saved_finer(&costs, class)
-                                         : saved_unit(levels, channels, class);
-        if (more == UINT64_MAX)
+        begin_unit(&c, u);
+        uint64_t cost = class_cost(&c, class);
+        if (cost >= SKY_COST_NEVER)
             return UINT64_MAX;
-        saved += more;
+        uint64_t best = cheapest_cost(&c, sky_class_shift(class));
+        saved += best < cost ? cost - best : 0;
     }
     return saved;
 }

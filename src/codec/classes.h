@@ -26,6 +26,25 @@ static inline void sky__histogram_add_one(sky_histogram *h, int32_t value, uint3
 void sky__histogram_add(sky_histogram *h, const sky_levels *levels, const uint16_t *channels,
                         uint32_t shift);
 
+/* Occurrences in all units of a half, by fineness, of levels >> least: the bins of a window hold
+ * what histograms of three shifts need, least and the two after it. A level of bin b, but for the
+ * first and the last, which have all that is beyond, is b − SKY_WINDOW_BINS / 2. */
+#define SKY_WINDOW_BINS  64u
+#define SKY_WINDOW_ROWS  512u /* at most: so counts and sums have room */
+#define SKY_WINDOW_UNITS (SKY_WIDTH_MAX / SKY_UNIT)
+typedef struct {
+    uint8_t least[4][SKY_WINDOW_UNITS];                          /* [fineness][unit] */
+    uint16_t count[4][SKY_WINDOW_UNITS][SKY_WINDOW_BINS + 2][2]; /* [bin][a]; the last is none */
+} sky_windows;
+
+/* Sums of magnitudes, by channel, times 128 and as if steps were usual.
+ * Shape:  sums [padded] */
+void sky__classes_sums(const sky_levels *levels, uint32_t padded, uint32_t *sums);
+
+/* Count rows, at most SKY_WINDOW_ROWS, with w->least set. */
+void sky__classes_count(const sky_coder *rows, uint32_t half, const sky_levels *levels,
+                        sky_windows *w);
+
 /* What table 0 costs where there is something it cannot say: more than anything else, also four
  * times. */
 #define SKY_COST_NEVER (UINT64_MAX / 4)

@@ -84,6 +84,8 @@ typedef struct {
     void (*trellis)(const float *z, uint32_t rows, size_t pitch, uint32_t stride, int16_t *packed,
                     uint8_t *decisions);
     void (*round)(const float *z, uint32_t rows, size_t pitch, uint32_t stride, int16_t *packed);
+    void (*sums)(const sky_levels *levels, uint32_t padded, uint32_t *sums);
+    void (*count)(const sky_coder *rows, uint32_t half, const sky_levels *levels, sky_windows *w);
     void (*costs)(const sky_histogram *h, uint32_t shift, uint64_t *cost);
     bool (*misfit)(const sky_coder *rows, uint32_t half, const sky_levels *levels);
     void (*encode_prepare)(sky_encode_tables *tables, const sky_coder *rows);

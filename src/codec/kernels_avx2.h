@@ -23,6 +23,9 @@ void sky__trellis_encode_avx2(const float *z, uint32_t rows, size_t pitch, uint3
                               int16_t *packed, uint8_t *decisions);
 float sky__fineness_wanted_avx2(const int8_t *weights, const float *mean, const float *row,
                                 uint32_t width);
+void sky__classes_sums_avx2(const sky_levels *levels, uint32_t padded, uint32_t *sums);
+void sky__classes_count_avx2(const sky_coder *rows, uint32_t half, const sky_levels *levels,
+                             sky_windows *w);
 void sky__classes_costs_avx2(const sky_histogram *h, uint32_t shift, uint64_t *cost);
 bool sky__classes_misfit_avx2(const sky_coder *rows, uint32_t half, const sky_levels *levels);
 void sky__round_encode_avx2(const float *z, uint32_t rows, size_t pitch, uint32_t stride,

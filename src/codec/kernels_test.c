@@ -377,6 +377,62 @@ static void costs_are_the_same(void **state) {
     assert_int_equal(sky_codec_kernels_use(NULL), SKY_OK);
 }
 
+/* What classes.h says of windows, level by level. */
+static void check_counts(const sky_coder *rows, const sky_levels *l, const sky_windows *w) {
+    static sky_windows all;
+    memset(&all, 0, sizeof all);
+    for (uint32_t i = 0; i < l->rows * rows->steps * SKY_LANES; i++) {
+        uint32_t t = i / (rows->steps * SKY_LANES), channel = i % (rows->steps * SKY_LANES);
+        uint32_t s = l->fineness ? l->fineness[t] : SKY_FINENESS_USUAL;
+        uint32_t u = rows->place[1][channel] / SKY_UNIT;
+        int32_t most = SKY_WINDOW_BINS / 2, bin = l->packed[i] >> 1 >> w->least[s][u];
+        bin = bin < -most ? -most : bin > most ? most : bin;
+        all.count[s][u][bin + most][l->packed[i] & 1]++;
+    }
+    for (uint32_t s = 0; s < SKY_FINENESS_COUNT; s++)
+        assert_memory_equal(all.count[s], w->count[s],
+                            sky_rows_units(rows) * sizeof all.count[s][0]);
+}
+
+/* Levels of any size, counted and added up. */
+static void counts_are_the_same(void **state) {
+    (void)state;
+    enum { ROWS = 70 };
+    static int16_t packed[ROWS * SKY_WIDTH_MAX];
+    static sky_windows w[2];
+    static uint32_t sums[2][SKY_WIDTH_MAX];
+    uint8_t fineness[ROWS], keys[SKY_WIDTH_MAX];
+    sky_coder rows;
+    for (uint32_t round = 0; round < 60; round++) {
+        sky__rows_init(&rows, 1 + chance(SKY_WIDTH_MAX), false);
+        uint32_t padded = rows.steps * SKY_LANES, most = 2u << round % 14;
+        sky_levels levels = {packed, 1 + chance(ROWS), padded, round % 3 ? fineness : NULL};
+        for (uint32_t i = 0; i < rows.width; i++)
+            keys[i] = (uint8_t)chance(16);
+        sky__rows_order(&rows, 1, keys);
+        for (uint32_t i = 0; i < levels.rows * padded; i++)
+            packed[i] = (int16_t)((int32_t)chance(2 * most) - (int32_t)most);
+        for (uint32_t t = 0; t < levels.rows; t++)
+            fineness[t] = (uint8_t)chance(SKY_FINENESS_COUNT);
+        for (uint32_t i = 0; i < sizeof w[0].least; i++)
+            w[0].least[i / SKY_WINDOW_UNITS][i % SKY_WINDOW_UNITS] = (uint8_t)chance(SKY_SHIFT_MAX +
+                                                                                     1);
+        w[1] = w[0];
+        sky__classes_count(&rows, 1, &levels, &w[0]);
+        sky__classes_sums(&levels, padded, sums[0]);
+        check_counts(&rows, &levels, &w[0]);
+        for (size_t i = 0; i < OTHERS; i++) {
+            if (sky_codec_kernels_use(others[i]) != SKY_OK)
+                continue;
+            sky__kernels()->count(&rows, 1, &levels, &w[1]);
+            sky__kernels()->sums(&levels, padded, sums[1]);
+            assert_memory_equal(&w[0], &w[1], sizeof w[0]);
+            assert_memory_equal(sums[0], sums[1], padded * sizeof sums[0][0]);
+        }
+    }
+    assert_int_equal(sky_codec_kernels_use(NULL), SKY_OK);
+}
+
 static void the_best_is_chosen_and_names_are_checked(void **state) {
     (void)state;
     assert_int_equal(sky_codec_kernels_use(NULL), SKY_OK);
@@ -403,6 +459,7 @@ int main(void) {
         cmocka_unit_test(exponents_past_the_byte_are_refused),
         cmocka_unit_test(what_a_token_wants_is_the_same),
         cmocka_unit_test(costs_are_the_same),
+        cmocka_unit_test(counts_are_the_same),
         cmocka_unit_test(the_best_is_chosen_and_names_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
