@@ -11,15 +11,17 @@ typedef struct {
 } bounds;
 
 static void bound_classes(const sky_coder *rows, uint32_t half, uint32_t fineness, bounds *b) {
-    for (uint32_t i = 0; i < rows->steps * SKY_LANES; i++) {
-        uint32_t channel = rows->channel[half][i];
-        uint8_t class = sky__class_finer(rows->classes[half][i / SKY_UNIT],
+    for (uint32_t u = 0; u < sky_rows_units(rows); u++) {
+        uint8_t class = sky__class_finer(rows->classes[half][u],
                                          (int32_t)fineness - SKY_FINENESS_USUAL);
         uint32_t shift = sky_class_shift(class);
         bool silent = class == 0;
-        b->least[channel] = (int16_t)(silent ? 0 : -(14 << shift));
-        b->span[channel] = (uint16_t)(silent ? 1 : (30 << shift) - 1);
-        b->silent[channel] = silent;
+        for (uint32_t i = u * SKY_UNIT; i < (u + 1) * SKY_UNIT; i++) {
+            uint32_t channel = rows->channel[half][i];
+            b->least[channel] = (int16_t)(silent ? 0 : -(14 << shift));
+            b->span[channel] = (uint16_t)(silent ? 1 : (30 << shift) - 1);
+            b->silent[channel] = silent;
+        }
     }
 }
 
