@@ -531,8 +531,10 @@ static void write_tile_head(const encoder *e, uint8_t *out) {
         sky_store_u16(out + 2 * i, (uint16_t)sky_rows_state(&e->rows, i));
 }
 
-/* Tables of each fineness that occurs, which lie where z was, or the only ones. */
-static const sky_encode_tables *prepare_tables(encoder *e, const uint8_t *fineness) {
+/* Tables of each fineness that occurs, which lie where z was, or the only ones.
+ * Shape:  kept [SKY_FINENESS_COUNT], of those that occur */
+static const sky_encode_tables *prepare_tables(encoder *e, const uint8_t *fineness,
+                                               sky_rows_kept *kept) {
     sky_encode_tables *all = (sky_encode_tables *)(void *)e->z;
     static_assert(SKY_FINENESS_COUNT * sizeof *all <= sizeof e->z, "no room for tables");
     if (!fineness) {
@@ -543,6 +545,7 @@ static const sky_encode_tables *prepare_tables(encoder *e, const uint8_t *finene
     for (uint32_t s = 0; s < SKY_FINENESS_COUNT; s++)
         if (used >> s & 1) {
             sky__rows_use(&e->rows, s);
+            sky__rows_keep(&e->rows, &kept[s]);
             e->kernels->encode_prepare(&all[s], &e->rows);
         }
     return all;
@@ -555,11 +558,12 @@ static uint8_t *write_coded(encoder *e, uint8_t *out, uint8_t *limit) {
         return NULL;
     uint8_t *low = out + head, *at = limit;
     const uint8_t *fineness = tile_fineness(e);
-    const sky_encode_tables *tables = prepare_tables(e, fineness);
+    sky_rows_kept kept[SKY_FINENESS_COUNT];
+    const sky_encode_tables *tables = prepare_tables(e, fineness, kept);
     uint32_t used = SKY_FINENESS_COUNT; /* none yet */
     for (uint32_t row = e->tile.tokens; row-- > 0;) {
         if (fineness && fineness[row / 2] != used)
-            sky__rows_use(&e->rows, used = fineness[row / 2]);
+            sky__rows_use_kept(&e->rows, &kept[used = fineness[row / 2]]);
         if ((size_t)(at - low) < sky_rows_bytes_max(&e->rows, row & 1))
             return NULL;
         at = e->kernels->row_encode(&e->rows, tables + (fineness ? fineness[row / 2] : 0), row & 1,

@@ -55,6 +55,18 @@ void sky__rows_use(sky_coder *rows, uint32_t fineness) {
         use_classes(rows, half, (int32_t)fineness - SKY_FINENESS_USUAL);
 }
 
+void sky__rows_keep(const sky_coder *rows, sky_rows_kept *kept) {
+    memcpy(kept->table, rows->table, sizeof kept->table);
+    memcpy(kept->shift, rows->shift, sizeof kept->shift);
+    memcpy(kept->low_bytes, rows->low_bytes, sizeof kept->low_bytes);
+}
+
+void sky__rows_use_kept(sky_coder *rows, const sky_rows_kept *kept) {
+    memcpy(rows->table, kept->table, sizeof kept->table);
+    memcpy(rows->shift, kept->shift, sizeof kept->shift);
+    memcpy(rows->low_bytes, kept->low_bytes, sizeof kept->low_bytes);
+}
+
 void sky__rows_exact_classes(sky_coder *rows, uint32_t half, const uint8_t *classes,
                              uint32_t shift) {
     uint32_t first = SKY_BANK_EXACT + half * SKY_EXACT_TABLES;

@@ -56,6 +56,15 @@ void sky__rows_classes(sky_coder *rows, uint32_t half, const uint8_t *classes);
 /* From here on the classes count for rows of this fineness (fineness.h), not for usual ones. */
 void sky__rows_use(sky_coder *rows, uint32_t fineness);
 
+/* What sky__rows_use found out, for the next rows of that fineness: neighbours seldom share one. */
+typedef struct {
+    uint8_t table[2][SKY_UNITS_MAX];
+    uint8_t shift[2][SKY_UNITS_MAX];
+    uint32_t low_bytes[2];
+} sky_rows_kept;
+void sky__rows_keep(const sky_coder *rows, sky_rows_kept *kept);
+void sky__rows_use_kept(sky_coder *rows, const sky_rows_kept *kept);
+
 /* The same for lossless: class c of half h is table SKY_BANK_EXACT + 32 h + c mod 32, and shifts
  * are 0 and `shift`. */
 void sky__rows_exact_classes(sky_coder *rows, uint32_t half, const uint8_t *classes,
