@@ -1,5 +1,6 @@
 #include "constellation.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -105,17 +106,48 @@ void constellation_measure(constellation *x) {
             x->processes[i].memory_bytes = process_memory(x->processes[i].pid);
 }
 
+/* The command line of a process, its words ended by zeros; how many bytes. */
+static size_t read_command(const char *pid, char out[2 * PATH_MAX]) {
+    char path[300];
+    snprintf(path, sizeof path, "/proc/%s/cmdline", pid);
+    FILE *f = fopen(path, "re");
+    size_t bytes = f ? fread(out, 1, 2 * PATH_MAX, f) : 0;
+    if (f)
+        fclose(f);
+    return bytes;
+}
+
+/* Whether its last words are these; `end` has its last zero. */
+static bool ends_with(const char *text, size_t bytes, const char *end, size_t end_bytes) {
+    return bytes >= end_bytes && memcmp(text + bytes - end_bytes, end, end_bytes) == 0;
+}
+
 bool constellation_is_satellite(const constellation *x, const constellation_process *p) {
-    char path[64], text[2 * PATH_MAX], wanted[PATH_MAX + 64];
-    snprintf(path, sizeof path, "/proc/%d/cmdline", (int)p->pid);
+    char pid[16], text[2 * PATH_MAX], wanted[PATH_MAX + 64];
+    snprintf(pid, sizeof pid, "%d", (int)p->pid);
     size_t length = (size_t)snprintf(wanted, sizeof wanted, "--satellite%c%u,%u%c--scenario%c%s", 0,
                                      p->satellite.plane, p->satellite.slot, 0, 0, x->scenario) +
                     1;
-    FILE *f = fopen(path, "re");
-    size_t bytes = f ? fread(text, 1, sizeof text, f) : 0;
-    if (f)
-        fclose(f);
-    return bytes >= length && memcmp(text + bytes - length, wanted, length) == 0;
+    return ends_with(text, read_command(pid, text), wanted, length);
+}
+
+uint32_t constellation_count_all(const constellation *x, pid_t *one) {
+    static const char option[] = "\0--satellite";
+    char text[2 * PATH_MAX], wanted[PATH_MAX + 64];
+    size_t length = (size_t)snprintf(wanted, sizeof wanted, "%c--scenario%c%s", 0, 0, x->scenario) +
+                    1;
+    uint32_t count = 0;
+    DIR *d = opendir("/proc");
+    for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
+        size_t bytes = atoi(e->d_name) > 0 ? read_command(e->d_name, text) : 0;
+        if (!ends_with(text, bytes, wanted, length) || !memmem(text, bytes, option, sizeof option))
+            continue;
+        *one = atoi(e->d_name);
+        count++;
+    }
+    if (d)
+        closedir(d);
+    return count;
 }
 
 /* ---- starting ---- */

@@ -81,6 +81,9 @@ void constellation_measure(constellation *x);
  * it has that of `up`, and the lock. */
 bool constellation_is_satellite(const constellation *x, const constellation_process *p);
 uint32_t constellation_running(const constellation *x);
+/* Processes that are satellites of the scenario, whether or not they are remembered, as after the
+ * folder of the state was removed; `one` is the last of them. */
+uint32_t constellation_count_all(const constellation *x, pid_t *one);
 /* The process of a satellite; NULL: it does not run. */
 constellation_process *constellation_find(const constellation *x, sky_satellite satellite);
 /* Start one; its `ready` then tells when it listens. */

@@ -192,6 +192,21 @@ static int run_up(cli *c, constellation *x) {
     return code;
 }
 
+/* Where none is remembered: do some run all the same? They are not ended, as somebody else may have
+ * started them. */
+static int check_unrecorded(const cli *c, const constellation *x) {
+    pid_t one = 0;
+    char text[CLI_COUNT_TEXT_BYTES];
+    uint32_t count = constellation_count_all(x, &one);
+    if (count == 0)
+        return CLI_OK;
+    return cli_failed(c,
+                      "%s for %s without a record in %s, such as process %d: \"pkill -f -- "
+                      "'--scenario %s$'\" ends %s",
+                      cli_count_text(count, "satellite runs", "satellites run", text), x->scenario,
+                      x->state_path, (int)one, x->scenario, count == 1 ? "it" : "them");
+}
+
 /* ---- status ---- */
 
 /* It runs, and did not answer when it was asked. */
@@ -328,8 +343,11 @@ static int list_only(const cli *c, const constellation *x, const char *changed) 
 }
 
 static int run_status(cli *c, constellation *x) {
-    if (constellation_running(x) == 0)
+    if (constellation_running(x) == 0) {
         constellation_note_others(c, x);
+        if (check_unrecorded(c, x) != CLI_OK)
+            return CLI_FAILED;
+    }
     constellation_measure(x);
     if (x->gone && constellation_running(x) > 0)
         return list_only(c, x, x->scenario);
@@ -348,8 +366,11 @@ static int run_status(cli *c, constellation *x) {
 
 static int run_down(cli *c, constellation *x) {
     uint32_t before = constellation_running(x);
-    if (before == 0)
+    if (before == 0) {
         constellation_note_others(c, x);
+        if (check_unrecorded(c, x) != CLI_OK)
+            return CLI_FAILED;
+    }
     if (before == 0 && x->gone)
         return cli_failed(c, "%s: %s", c->arguments[1], strerror(ENOENT));
     uint32_t killed = constellation_end(x, false);
@@ -412,7 +433,10 @@ const cli_verb cli_verb_constellation = {
         "128 + the signal number.\n"
         "What runs is recorded in $XDG_RUNTIME_DIR/skymem, or in /tmp/skymem-UID/ where "
         "that is not set. Shells with different values do not see each other's satellites. "
-        "Only recorded processes get a signal. --store sky+udp:SCENARIO is the ground "
+        "Only recorded processes get a signal. Where none is recorded, status and down name those "
+        "that "
+        "run all the same, such as after the record was removed, and fail. --store "
+        "sky+udp:SCENARIO is the ground "
         "station for them.",
     .options = (const cli_option[]){{.name = "timeout",
                                      .kind = CLI_NUMBER,
@@ -458,6 +482,7 @@ const cli_verb cli_verb_constellation = {
             {"killed", "down: that did not end by themselves"},
             {NULL, NULL}},
     .failed = "a satellite did not come up or does not end, those that run were started before the "
-              "file was changed, a file cannot be written, or status found that none runs",
+              "file was changed or have no record, a file cannot be written, or status found that "
+              "none runs",
     .run = constellation_run,
 };
