@@ -162,9 +162,10 @@ static bool daemon_path(char *out, size_t bytes) {
     return access(out, X_OK) == 0;
 }
 
-/* In the child: it outlives the terminal, and is remembered before it is anything. What else is
- * open goes with exec: the lock, so that nobody reads the file before the line is there, and what
- * the caller of `up` had open, which nobody would get rid of before `down`. */
+/* In the child: it outlives the terminal, is remembered before it is anything, and keeps no folder
+ * of the caller busy. What else is open goes with exec: the lock, so that nobody reads the file
+ * before the line is there, and what the caller of `up` had open, which nobody would get rid of
+ * before `down`. */
 static _Noreturn void become_satellite(const constellation *x, sky_satellite s, char *const argv[],
                                        int output) {
     sigset_t none;
@@ -176,8 +177,9 @@ static _Noreturn void become_satellite(const constellation *x, sky_satellite s, 
     setsid();
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    bool told = process_stat(getpid(), &start, &ticks);
-    int length = snprintf(line, sizeof line, "%d %llu %u %u\n", (int)getpid(), start, s.plane,
+    bool told = process_stat(getpid(), &start, &ticks) && chdir("/") == 0;
+    /* the line before may lack its end, where the disk was full */
+    int length = snprintf(line, sizeof line, "\n%d %llu %u %u\n", (int)getpid(), start, s.plane,
                           s.slot);
     if (nothing < 0 || log < 0 || dup2(nothing, 0) < 0 || dup2(output, 1) < 0 || dup2(log, 2) < 0)
         _exit(127);
@@ -195,7 +197,11 @@ int constellation_start(const cli *c, constellation *x, sky_satellite s) {
         return cli_failed(c, "skymemd is not beside skymem: install both in one folder");
     constellation_process *p = constellation_add(x);
     if (!p || pipe2(ends, O_CLOEXEC) != 0)
-        return cli_failed(c, "a pipe: %s", strerror(errno));
+        return cli_failed(c, "a pipe: %s%s", strerror(errno),
+                          errno == EMFILE
+                              ? "; each satellite that starts needs one: raise the hard limit "
+                                "(ulimit -Hn), or call up again for the others"
+                              : "");
     snprintf(which, sizeof which, "%u,%u", s.plane, s.slot);
     char *argv[] = {program, "--satellite", which, "--scenario", x->scenario, NULL};
     *p = (constellation_process){.satellite = s, .fresh = true, .ready = ends[0], .pid = fork()};

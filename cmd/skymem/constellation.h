@@ -4,7 +4,7 @@
  *   skymem/constellation-<hash of the scenario's path>        locked while somebody changes it
  *     of <path>                                       the scenario, absolute
  *     from <digest of the file> <of its key file>     as they were when the first was started
- *     <pid> <start> <plane> <slot>                    one line each
+ *     <pid> <start> <plane> <slot>                    one line each, an empty one before it
  *   skymem/constellation-<hash>.log                           what they said last
  *
  * Surprises: a satellite writes its line itself, before it becomes one, so that whatever ends the

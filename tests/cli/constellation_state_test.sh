@@ -64,7 +64,7 @@ up = subprocess.Popen([program, "constellation", "up", scenario], stderr=open(er
 until = time.time() + 20
 while time.time() < until and up.poll() is None:
     state = glob.glob(os.environ["XDG_RUNTIME_DIR"] + "/skymem/constellation-????????????????")
-    if state and open(state[0]).read().count("\n") >= 5:
+    if state and len(open(state[0]).read().split("\n\n")) > 3:
         break
     time.sleep(0.001)
 up.send_signal(getattr(signal, number))
