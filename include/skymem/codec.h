@@ -154,8 +154,8 @@ SKY_API sky_status sky_profile_set_mean(sky_profile *profile, uint32_t layer, sk
 SKY_API sky_status sky_profile_set_pairs(sky_profile *profile, uint32_t layer, sky_kv kv,
                                          const float *g);
 
-/* The archive level's matrix: x = y G per head (row vectors), and y = x F; F the inverse of G.
- * [none: the archive level then uses the pairs]
+/* The archive level's matrix: x = y G per head (row vectors), and y = x F; F the inverse of G,
+ * as near as 32-bit floats come, else SKY_E_PARAM. [none: the archive level then uses the pairs]
  * Shape:  f, g [kv_heads, dim, dim] */
 SKY_API sky_status sky_profile_set_klt(sky_profile *profile, uint32_t layer, sky_kv kv,
                                        const float *f, const float *g);
@@ -250,7 +250,7 @@ static inline sky_tensor sky_stream_packed(const sky_stream_shape *shape, const 
 }
 
 /* Whose rows are these? Squared distances of their channel means from those of a profile's layers
- * of the same shape, as far as these have means; INFINITY: this one has none. */
+ * of the same shape; INFINITY: this one has no means, or the rows are not finite. */
 typedef struct {
     uint32_t layer; /* the nearest; SKY_LAYER_NONE: no layer of this shape has means */
     double distance;

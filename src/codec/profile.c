@@ -1,6 +1,7 @@
 /* A profile: its shape, its setters, sealing. As bytes: profile_bytes.c. */
 #include "codec/profile.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -261,6 +262,28 @@ sky_status sky__profile_klt(const sky_profile_stream *s, float **place, const fl
     return SKY_OK;
 }
 
+/* Is G the inverse of F? Each number of the two was rounded to a float at least, which moves a sum
+ * of n products by up to a float's epsilon times their magnitudes; an inverse that was computed in
+ * floats, by up to n times that. */
+static bool are_inverses(const float *f, const float *g, uint32_t n) {
+    double sum[SKY_HEAD_DIM_MAX], room[SKY_HEAD_DIM_MAX];
+    for (uint32_t i = 0; i < n; i++) {
+        memset(sum, 0, sizeof sum);
+        memset(room, 0, sizeof room);
+        sum[i] = -1;
+        for (uint32_t k = 0; k < n; k++)
+            for (uint32_t j = 0; j < n; j++) {
+                double product = (double)f[(size_t)i * n + k] * (double)g[(size_t)k * n + j];
+                sum[j] += product;
+                room[j] += fabs(product);
+            }
+        for (uint32_t j = 0; j < n; j++)
+            if (fabs(sum[j]) > n * (double)FLT_EPSILON * room[j])
+                return false;
+    }
+    return true;
+}
+
 sky_status sky_profile_set_klt(sky_profile *profile, uint32_t layer, sky_kv kv, const float *f,
                                const float *g) {
     sky_profile_stream *s = to_set(profile, layer, kv);
@@ -269,6 +292,9 @@ sky_status sky_profile_set_klt(sky_profile *profile, uint32_t layer, sky_kv kv, 
     size_t count = (size_t)s->heads * s->dim * s->dim;
     if (!all_usable(f, count) || !all_usable(g, count))
         return SKY_E_PARAM;
+    for (size_t head = 0; head < count; head += (size_t)s->dim * s->dim)
+        if (!are_inverses(f + head, g + head, s->dim))
+            return SKY_E_PARAM;
     sky_status status = sky__profile_klt(s, &s->klt_f, f);
     return status == SKY_OK ? sky__profile_klt(s, &s->klt_g, g) : status;
 }

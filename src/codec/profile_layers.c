@@ -1,4 +1,5 @@
 /* Which layer of the model a profile's layer is, and which layer rows look like. */
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,11 +67,12 @@ static void mean_of_rows(const sky_stream_shape *s, const sky_tensor *rows, doub
         }
 }
 
+/* INFINITY also of a mean that is no number. */
 static double distance_of(const sky_profile_stream *s, const double *mean) {
     double sum = 0;
     for (uint32_t i = 0; i < s->channels; i++)
         sum += (mean[i] - s->mean[i]) * (mean[i] - s->mean[i]);
-    return sum;
+    return sum <= DBL_MAX ? sum : INFINITY;
 }
 
 sky_status sky_profile_match_rows(const sky_profile *profile, const sky_stream_shape *shape,

@@ -168,6 +168,40 @@ static void setters_refuse_what_no_coder_could_use(void **state) {
     sky_profile_destroy(NULL);
 }
 
+/* An invertible matrix and its inverse, both triangular; `scale` stretches it. */
+static void make_inverses(float scale, float f[16], float g[16]) {
+    memset(f, 0, 16 * sizeof *f);
+    memset(g, 0, 16 * sizeof *g);
+    for (size_t i = 0; i < 4; i++) {
+        g[5 * i] = scale;
+        f[5 * i] = 1 / scale;
+        if (i < 3)
+            g[5 * i + 1] = scale / 3;
+        for (size_t j = i + 1; j < 4; j++)
+            f[4 * i + j] = -f[4 * i + j - 1] / 3;
+    }
+}
+
+static void matrices_are_taken_where_one_is_the_inverse_of_the_other(void **state) {
+    (void)state;
+    sky_profile_layer layer = {1, 4, 4, SKY_ROPE_OF_NONE};
+    sky_profile_shape shape = {.layer_count = 1, .layers = &layer};
+    sky_profile *p;
+    float f[16], g[16];
+    assert_int_equal(sky_profile_create(&shape, &p), SKY_OK);
+    for (float scale = 1e-12f; scale < 1e13f; scale *= 7) {
+        make_inverses(scale, f, g);
+        assert_int_equal(sky_profile_set_klt(p, 0, SKY_KV_K, f, g), SKY_OK);
+        f[6] *= 1.001f; /* more than rounding */
+        assert_int_equal(sky_profile_set_klt(p, 0, SKY_KV_K, f, g), SKY_E_PARAM);
+    }
+    make_inverses(2, f, g);
+    assert_int_equal(sky_profile_set_klt(p, 0, SKY_KV_K, g, g), SKY_E_PARAM);
+    memset(f, 0, sizeof f);
+    assert_int_equal(sky_profile_set_klt(p, 0, SKY_KV_K, f, f), SKY_E_PARAM);
+    sky_profile_destroy(p);
+}
+
 static void a_stream_that_is_none_has_no_step_and_is_not_fitted(void **state) {
     (void)state;
     sky_profile_layer layer = {1, 4, 4, SKY_ROPE_OF_NONE};
@@ -448,6 +482,12 @@ static void rows_are_matched_to_the_layer_they_come_from(void **state) {
     in = sky_stream_packed(&shape, rows);
     assert_int_equal(sky_profile_match_rows(p, &shape, in, &match), SKY_OK);
     assert_int_equal(match.layer, SKY_LAYER_NONE); /* of another shape */
+    shape.kv_heads = 2;
+    rows[2][3] = NAN;
+    in = sky_stream_packed(&shape, rows);
+    assert_int_equal(sky_profile_match_rows(p, &shape, in, &match), SKY_OK);
+    assert_int_equal(match.layer, SKY_LAYER_NONE); /* of no numbers */
+    assert_true(match.distance == INFINITY && match.own_distance == INFINITY);
     sky_profile_destroy(p);
 }
 
@@ -456,6 +496,7 @@ int main(void) {
         cmocka_unit_test(what_is_read_is_what_was_written),
         cmocka_unit_test(every_flip_and_cut_is_refused),
         cmocka_unit_test(setters_refuse_what_no_coder_could_use),
+        cmocka_unit_test(matrices_are_taken_where_one_is_the_inverse_of_the_other),
         cmocka_unit_test(the_order_of_layers_is_kept_and_not_part_of_the_name),
         cmocka_unit_test(rows_are_matched_to_the_layer_they_come_from),
         cmocka_unit_test(a_rounded_profile_has_the_f16s_of_the_other),
