@@ -144,6 +144,27 @@ static void drop_row(sky_disk_segments *s, sky_segment *g, uint32_t row) {
     give_units(s, g, was.unit, was.unit_count);
 }
 
+/* For keys with one bit, a removal syncs once more than it has to. */
+static uint64_t *cleared_bit(sky_disk_segments *s, const sky_key *key, uint64_t *mask) {
+    uint32_t number = sky_load_u32(key->bytes + 4) % CLEARED_BITS;
+    *mask = UINT64_C(1) << number % 64;
+    return &s->cleared[number / 64];
+}
+
+/* A row was cleared, by this process or another: it may come back until a sync, which a removal of
+ * its key begins with. */
+static void note_cleared(sky_disk_segments *s, sky_segment *g, uint32_t row) {
+    uint64_t mask;
+    *cleared_bit(s, &g->rows[row].row.key, &mask) |= mask;
+    g->stale = true;
+}
+
+/* A row does not stand on the disk any more. */
+static void drop_cleared(sky_disk_segments *s, sky_segment *g, uint32_t row) {
+    note_cleared(s, g, row);
+    drop_row(s, g, row);
+}
+
 /* ---- segments on the disk ---- */
 
 static void adopt_row(sky_disk_segments *s, sky_segment *g, uint32_t row, const uint8_t *bytes) {
@@ -179,7 +200,7 @@ static sky_status reload_rows(sky_disk_segments *s, sky_segment *g) {
         if (is_linked(&g->rows[row]) &&
             (sky_segment_row_decode(bytes, g->number, row, g->units, &there) != SKY_OK ||
              !sky_segment_row_same(&there, &g->rows[row].row)))
-            drop_row(s, g, row);
+            drop_cleared(s, g, row);
     }
     for (uint32_t row = 0; row < SKY_SEGMENT_ROWS && status == SKY_OK; row++)
         adopt_row(s, g, row, table + (size_t)row * SKY_SEGMENT_ROW_BYTES);
@@ -340,7 +361,7 @@ static sky_status find_place(sky_disk_segments *s, const sky_key *key, bool at_o
             *out = place_of(s, id);
         if (status != SKY_MISS)
             return status;
-        drop_row(s, g, row);
+        drop_cleared(s, g, row);
     }
     return s->unread ? SKY_E_IO : SKY_MISS;
 }
@@ -634,18 +655,8 @@ sky_status sky_disk_segments_publish(sky_disk_segments *s, const sky_key *key, s
     return status;
 }
 
-/* For keys with one bit, a removal syncs once more than it has to. */
-static uint64_t *cleared_bit(sky_disk_segments *s, const sky_key *key, uint64_t *mask) {
-    uint32_t number = sky_load_u32(key->bytes + 4) % CLEARED_BITS;
-    *mask = UINT64_C(1) << number % 64;
-    return &s->cleared[number / 64];
-}
-
-/* It may come back until a sync, which a removal of its key begins with. */
 static sky_status clear_row(sky_disk_segments *s, sky_segment *g, uint32_t row) {
-    uint64_t mask;
-    *cleared_bit(s, &g->rows[row].row.key, &mask) |= mask;
-    g->stale = true;
+    note_cleared(s, g, row);
     sky_status status = sky_segment_row_clear(g, row);
     if (status == SKY_OK || status == SKY_MISS)
         drop_row(s, g, row);
