@@ -123,9 +123,12 @@ static bool add_item(sky__shm *t, sky__shm_job *j, sky__shm_flight *f, sky_shm_f
     frame->orders[n] = (sky_shm_order){.key = item->key, .parent = item->parent};
     f->extent[n] = SKY_EXTENT_NONE;
     f->bytes[n] = 0;
+    const uint64_t staging = t->link->staging;
     sky_status status = SKY_OK;
     if (j->op == SKY_OP_PUT)
         status = add_put(t, item, f, n, &frame->orders[n]);
+    if (t->link->staging != staging)
+        j->asked = i + 1;
     sky_batches_leave(t->tier.batches, j->batch);
     if (status == SKY_E_BUSY)
         return false;
@@ -302,8 +305,8 @@ sky_status sky__shm_take_staged(sky__shm *t, const sky_shm_frame *staged, int fd
     l->staging = 0;
     if (made)
         return sky__shm_link_stage(l, fd, staged->stage_bytes);
-    sky__shm_job *j = t->first; /* it waits for this stage */
-    if (j && j->op == SKY_OP_PUT && j->sent < j->count)
+    sky__shm_job *j = t->first; /* who asked may be gone: another asks for what it needs itself */
+    if (j && j->asked == j->sent + 1)
         end_item(t, j, j->sent++, staged->status);
     return SKY_OK;
 }

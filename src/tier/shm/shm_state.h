@@ -21,6 +21,7 @@ typedef struct sky__shm_job {
     sky_call call;
     size_t count;
     size_t sent;    /* items before this one are in frames, or over */
+    size_t asked;   /* 1 + the last item that asked for a stage; 0: none did */
     size_t flights; /* frames under way */
     sky_item *items;
 } sky__shm_job;
