@@ -47,6 +47,8 @@ static bool must_wait(const sky__order_entry *later, const sky__order_entry *ear
 }
 
 static bool has_to_wait(sky__order *o, const sky__order_entry *entry) {
+    if (entry->kind == SKY__ORDER_REMOVE && o->filling > 0)
+        return true;
     for (const sky__order_entry *e = *bucket_of(o, &entry->key); e != entry; e = e->next)
         if (sky_key_equal(&e->key, &entry->key) && must_wait(entry, e))
             return true;
@@ -62,7 +64,7 @@ static void outdate_earlier(sky__order *o, const sky__order_entry *change) {
 bool sky__order_enter(sky__order *o, sky__order_entry *entry) {
     sky__order_entry **link = bucket_of(o, &entry->key);
     entry->next = entry->next_ready = NULL;
-    entry->working = entry->outdated = false;
+    entry->working = entry->outdated = entry->filling = false;
     while (*link)
         link = &(*link)->next;
     *link = entry;
@@ -84,7 +86,7 @@ void sky__order_follow(sky__order_entry *copy, sky__order_entry *leader) {
     assert(sky_key_equal(&copy->key, &leader->key) && !leader->outdated);
     assert(copy->kind == SKY__ORDER_COPY || copy->kind == SKY__ORDER_PROMOTION);
     copy->next_ready = NULL;
-    copy->working = copy->outdated = copy->waiting = false;
+    copy->working = copy->outdated = copy->waiting = copy->filling = false;
     copy->next = leader->next;
     leader->next = copy;
 }
@@ -103,6 +105,14 @@ static void release_waiting(sky__order *o, const sky_key *key) {
     }
 }
 
+/* No promotion stores any more. */
+static void release_removals(sky__order *o) {
+    for (size_t b = 0; b < SKY__ORDER_BUCKETS && atomic_load(&o->removing) > 0; b++)
+        for (const sky__order_entry *e = o->buckets[b]; e; e = e->next)
+            if (e->waiting && e->kind == SKY__ORDER_REMOVE)
+                release_waiting(o, &e->key);
+}
+
 void sky__order_leave(sky__order *o, sky__order_entry *entry) {
     sky__order_entry **link = bucket_of(o, &entry->key);
     while (*link != entry) {
@@ -115,6 +125,13 @@ void sky__order_leave(sky__order *o, sky__order_entry *entry) {
     if (entry->kind == SKY__ORDER_REMOVE)
         atomic_fetch_sub(&o->removing, 1);
     release_waiting(o, &entry->key);
+    if (entry->filling && --o->filling == 0)
+        release_removals(o);
+}
+
+void sky__order_fill(sky__order *o, sky__order_entry *promotion) {
+    promotion->filling = true;
+    o->filling++;
 }
 
 void sky__order_work(sky__order *o, sky__order_entry *entry, bool working) {

@@ -11,7 +11,7 @@
  * are not written back. What is outdated carries older bytes: it must not reach a tier any more. A
  * write waits for it only while it is `working`, which means that a tier is storing its bytes. A
  * removal follows the copies of blocks tier by tier (tier_slot.h), as it concerns those below the
- * block too.
+ * block too. So it also waits for promotions of any key that are `filling` the nearest tier.
  * Only reads that wait stand here: one that began before a write may see either value.
  *
  * All functions but sky__order_quiet are called with the cache's mutex held. Entries belong to
@@ -43,6 +43,7 @@ typedef struct sky__order_entry {
     bool working;  /* see above; set by the owner through sky__order_work */
     bool waiting;  /* for an earlier entry */
     bool outdated; /* by a later entry */
+    bool filling;  /* a promotion that stores: sky__order_fill */
     /* Called on the cache's thread, without the mutex, when an entry that had to wait may go on. */
     void (*go)(sky_cache *cache, struct sky__order_entry *entry);
     void *owner;
@@ -58,6 +59,7 @@ typedef struct {
     _Atomic uint64_t begun[SKY__ORDER_BUCKETS];
     _Atomic uint64_t removes;
     _Atomic uint64_t removing;
+    uint32_t filling; /* promotions that store */
     /* Values that were dropped because another tier has a newer one: how many, and how many there
      * were when the last one of a bucket was. */
     _Atomic uint64_t revocations;
@@ -75,6 +77,10 @@ void sky__order_follow(sky__order_entry *copy, sky__order_entry *leader);
 void sky__order_leave(sky__order *o, sky__order_entry *entry);
 /* A copy or promotion begins or stops to store its bytes. */
 void sky__order_work(sky__order *o, sky__order_entry *entry, bool working);
+
+/* A promotion stores what it read from now on, until it leaves. A removal of any key waits for it:
+ * what is stored may hang below what is removed, and would be found by nobody. */
+void sky__order_fill(sky__order *o, sky__order_entry *promotion);
 
 /* True when a put, remove, pin or unpin of the key is not over. */
 bool sky__order_changing(const sky__order *o, const sky_key *key);

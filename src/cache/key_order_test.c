@@ -155,6 +155,30 @@ static void changes_are_seen_until_they_are_over(void **state) {
     free(o);
 }
 
+/* What is stored may lie below what is removed. */
+static void a_removal_waits_for_promotions_that_store(void **state) {
+    (void)state;
+    sky__order *o = order_create();
+    sky__order_entry one = entry_of(PROMOTION, 1), two = entry_of(PROMOTION, 2);
+    sky__order_entry before = entry_of(REMOVE, 3), put = entry_of(PUT, 4),
+                     remove = entry_of(REMOVE, 4);
+    sky__order_enter(o, &one);
+    sky__order_enter(o, &two);
+    assert_true(sky__order_enter(o, &before));
+    sky__order_leave(o, &before);
+    sky__order_fill(o, &one);
+    sky__order_fill(o, &two);
+    assert_true(sky__order_enter(o, &put));
+    assert_false(sky__order_enter(o, &remove));
+    sky__order_leave(o, &put);
+    sky__order_leave(o, &one);
+    assert_null(sky__order_next_ready(o));
+    sky__order_leave(o, &two);
+    assert_ptr_equal(sky__order_next_ready(o), &remove);
+    sky__order_leave(o, &remove);
+    free(o);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_pair_is_as_the_table_says),
@@ -162,6 +186,7 @@ int main(void) {
         cmocka_unit_test(a_name_comes_after_a_block),
         cmocka_unit_test(a_copy_takes_the_place_of_its_put),
         cmocka_unit_test(a_promotion_for_a_pin_is_older_than_what_waits_for_the_pin),
+        cmocka_unit_test(a_removal_waits_for_promotions_that_store),
         cmocka_unit_test(changes_are_seen_until_they_are_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -154,8 +154,10 @@ static void promotion_store(sky_cache *c, sky__promotion *p) {
     bool lost = doubtful && !again && !p->waiter.owner;
     if (again)
         promotion_ask(c, p, LOOK, p->from, SKY_OP_HAS);
-    else if (!lost)
+    else if (!lost) {
+        sky__order_fill(&c->order, &p->order);
         promotion_ask(c, p, FILL, 0, SKY_OP_PUT);
+    }
     sky_mutex_unlock(&c->mutex);
     if (lost)
         promotion_end(c, p, SKY_E_BUSY);
@@ -271,6 +273,7 @@ static sky__promotion *begin_store(sky_cache *c, const sky_item *item, const sky
     if (p) {
         sky__order_enter(&c->order, &p->order);
         sky__order_work(&c->order, &p->order, true); /* a later write waits */
+        sky__order_fill(&c->order, &p->order);
         p->removals = sky__order_removals(&c->order);
         link_promotion(c, p);
     }

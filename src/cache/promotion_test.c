@@ -9,7 +9,9 @@
 #include <cmocka.h>
 
 #include "cache/cache_internal.h"
+#include "cache/cache_state.h"
 #include "cache/hierarchy_fixture.h"
+#include "cache/promotion.h"
 #include "io/clock.h"
 #include "tier/disk/disk_fixture.h"
 #include "tier/disk/format.h"
@@ -494,6 +496,70 @@ static void a_copy_lives_no_longer_than_what_it_was_made_of(void **state) {
     copies_live_no_longer_than_theirs(true);
 }
 
+/* A clock that removes a block when it is asked: the nearest tier's first call of a thread is
+ * timed, so that this is just before what was promoted is stored. */
+typedef struct {
+    sky_clock clock;
+    sky_cache *cache;
+    bool armed;
+    sky_one removal, child;
+    sky_batch batch;
+} moment;
+
+static sky_time moment_now(const sky_clock *clock) {
+    moment *m = (moment *)(uintptr_t)clock;
+    bool armed = m->armed;
+    m->armed = false;
+    if (armed)
+        assert_int_equal(sky_submit(m->cache, SKY_OP_REMOVE, &m->removal.item, 1, NULL, &m->batch),
+                         SKY_OK);
+    return sky_now();
+}
+
+static int64_t moment_wall(const sky_clock *clock) {
+    return moment_now(clock) / 1000000;
+}
+
+static void *store_child(void *argument) {
+    moment *m = argument;
+    uint64_t since = sky__order_writes(&m->cache->order, &m->child.item.key);
+    m->armed = true;
+    (void)sky__promotion_store(m->cache, &m->child.item, &(sky_call){.tiers = 0}, 1, since, 0);
+    assert_false(m->armed);
+    return NULL;
+}
+
+static sky_status near_answer(sky_cache *c, sky_op op, sky_one *o) {
+    sky_batch batch;
+    assert_int_equal(sky_submit(c, op, &o->item, 1, &SKY_NEAR_ONLY, &batch), SKY_OK);
+    assert_int_equal(sky_wait(c, batch, sky_now() + SKY_TEST_PATIENCE), SKY_OK);
+    return o->item.status;
+}
+
+static void what_is_removed_meanwhile_takes_along_what_is_stored_below(void **state) {
+    (void)state;
+    moment m = {.clock = {moment_now, moment_wall}};
+    sky_tier *near;
+    sky_thread thread;
+    assert_int_equal(sky__cache_create(&m.clock, &m.cache), SKY_OK);
+    sky_tier_env env = sky__cache_env(m.cache);
+    assert_int_equal(sky_memory_tier_open("mem:1MiB", &env, &near, NULL), SKY_OK);
+    sky__cache_add(m.cache, near);
+    sky__cache_add(m.cache, sky_scripted_tier(sky_scripted_open(1)));
+    assert_int_equal(sky__cache_start_stepped(m.cache), SKY_OK);
+    sky_one_make(&m.removal, 1);
+    assert_int_equal(near_answer(m.cache, SKY_OP_PUT, &m.removal), SKY_OK);
+    sky_one_make(&m.child, 2);
+    m.child.item.parent = m.removal.item.key;
+    m.child.item.bytes = SKY_ONE_BYTES;
+    assert_int_equal(sky_thread_start(&thread, "store", store_child, &m), SKY_OK);
+    sky_thread_join(&thread);
+    SKY_EVENTUALLY((sky__cache_step(m.cache), sky_wait(m.cache, m.batch, sky_now()) == SKY_OK));
+    assert_int_equal(m.removal.item.status, SKY_OK);
+    assert_int_equal(near_answer(m.cache, SKY_OP_HAS, &m.child), SKY_MISS);
+    sky__cache_abandon(m.cache);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(misses_are_read_through_and_promoted),
@@ -514,6 +580,7 @@ int main(void) {
         cmocka_unit_test(a_removal_beats_a_promotion),
         cmocka_unit_test(what_was_below_a_removed_block_is_not_stored),
         cmocka_unit_test(a_copy_lives_no_longer_than_what_it_was_made_of),
+        cmocka_unit_test(what_is_removed_meanwhile_takes_along_what_is_stored_below),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
