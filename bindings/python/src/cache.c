@@ -29,11 +29,15 @@ static const char **strings_of(PyObject *tuple) {
     if (!strings)
         PyErr_NoMemory();
     for (Py_ssize_t i = 0; strings && i < count; i++) {
+        PyObject *url = PyTuple_GetItem(tuple, i);
         Py_ssize_t bytes = 0;
-        strings[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(tuple, i), &bytes);
+        if (PyUnicode_Check(url))
+            strings[i] = PyUnicode_AsUTF8AndSize(url, &bytes);
+        else
+            PyErr_Format(PyExc_TypeError, "urls: a str is wanted, such as \"mem:1GiB\", not %R",
+                         url);
         if (strings[i] && strlen(strings[i]) != (size_t)bytes) {
-            PyErr_Format(PyExc_ValueError, "urls: %R has a NUL, which no URL has",
-                         PyTuple_GetItem(tuple, i));
+            PyErr_Format(PyExc_ValueError, "urls: %R has a NUL, which no URL has", url);
             strings[i] = NULL;
         }
         if (!strings[i]) {

@@ -73,6 +73,7 @@ BAD: list[tuple[Callable[[skymem.Cache], Any], type[Exception], str]] = [
     (lambda c: c.get("a", timeout="1"), TypeError, "timeout: seconds or None.*not '1'"),
     (lambda c: c.get("a", offset=-1), ValueError, "^offset: 0 or more is wanted$"),
     (lambda c: skymem.Cache("mem:1MiB", salt=b"x"), ValueError, "salt: 32 secret bytes"),
+    (lambda c: skymem.Cache([Path("/")]), TypeError, "urls: a str"),  # type: ignore[list-item]
     (lambda c: c.get("a", level=5), ValueError, "level: one of lossless, 8, .* not 5"),
     (lambda c: c.put("a", b"", if_version=1.5), TypeError, "if_version.*not 1.5"),
     (lambda c: skymem.register_tier("wide", dict, threads=2**32), ValueError, "below 2..32"),
