@@ -120,13 +120,17 @@ def class_of(evict: Evict) -> int:
     return CLASSES.index(evict)
 
 
+def level_name(level: Level) -> str:
+    """The name of a level, which may be given as a number: 4 and 4.0 are "4"."""
+    name = f"{level:g}" if isinstance(level, float) else str(level)
+    if name not in LEVELS:
+        raise ValueError(f"level: one of {', '.join(LEVELS)} is wanted, not {level!r}")
+    return name
+
+
 def coding_of(level: Level | None) -> int:
     """The number of a level by name; 0 for None."""
-    if level is None:
-        return 0
-    if str(level) not in LEVELS:
-        raise ValueError(f"level: one of {', '.join(LEVELS)} is wanted, not {level!r}")
-    return LEVELS.index(str(level)) + 1
+    return 0 if level is None else LEVELS.index(level_name(level)) + 1
 
 
 def level_of(coding: int) -> str | None:
@@ -247,7 +251,8 @@ class Cache(_core.Cache):
 
     timeout  seconds, after which DeadlineError is raised
     tiers    places of the tiers that take part, from 0; None: all
-    level    of the codec, by name: only what is stored at this level (see `skymem.LEVELS`)
+    level    of the codec, by name (see `skymem.LEVELS`): only what is stored at this level; tiers
+             that have no levels, such as memory, ignore it
     """
 
     def __new__(cls, urls: str | Sequence[str], *, salt: bytes | None = None) -> Cache:

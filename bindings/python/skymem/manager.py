@@ -8,7 +8,7 @@ from collections.abc import Sequence as Row
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from skymem import _core
-from skymem.cache import LEVELS, Cache, Level
+from skymem.cache import LEVELS, Cache, Level, level_name
 from skymem.errors import Error
 
 if TYPE_CHECKING:
@@ -35,11 +35,10 @@ def with_level(urls: str | Row[str], level: Level | None) -> list[str]:
     out = [urls] if isinstance(urls, str) else list(urls)
     if level is None:
         return out
-    if str(level) not in LEVELS:
-        raise ValueError(f"level: one of {', '.join(LEVELS)} is wanted, not {level!r}")
+    name = level_name(level)
     for i, url in enumerate(out):
         if not url.startswith("mem:") and not re.search(r"[?&]level=", url):
-            out[i] += f"{'&' if '?' in url else '?'}level={level}"
+            out[i] += f"{'&' if '?' in url else '?'}level={name}"
     if not any("level=" in url for url in out):
         raise ValueError("level: memory keeps rows as they are; name a farther tier, such as disk:")
     return out

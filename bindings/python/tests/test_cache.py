@@ -285,7 +285,7 @@ def test_a_damaged_value_is_no_answer(tmp_path: Path) -> None:
 def test_a_level_is_a_name() -> None:
     assert skymem.LEVELS[0] == "lossless" and skymem.LEVELS[-1] == "archive"
     with skymem.Cache("mem:16MiB") as cache:
-        assert not cache.has("a", level="4")
+        assert not cache.has("a", level="4") and not cache.has("a", level=4.0)
         with pytest.raises(ValueError, match="level: one of lossless"):
             cache.has("a", level="5")
 
