@@ -114,7 +114,7 @@ class Stream:
     def take(self, rows: torch.Tensor, first: int) -> None:
         rows = rows.detach().cpu().float()
         self.pieces.append(self.turns.undo(rows, first))
-        start = rows.shape[1] - BLOCK_TOKENS
+        start = max(0, rows.shape[1] - BLOCK_TOKENS)  # a window may hold fewer
         self.blocks.append((first + start, rows[:, start:].permute(1, 0, 2)))
 
     def weigh(self, gradient: torch.Tensor, first: int) -> None:

@@ -131,6 +131,19 @@ def test_one_piece_does_not_outweigh_all_others() -> None:
     assert float(weight[0, 0, 0]) == pytest.approx(3 + math.sqrt(30), rel=1e-3)
 
 
+@pytest.mark.parametrize("window", [30, 128, 512])
+def test_bits_are_measured_on_rows_where_they_lie(window: int) -> None:
+    # A window layer holds one row less than its window: of a short one less than a block.
+    first = calibration.PREFIX_TOKENS - (window - 1)
+    rows = torch.randn(2, window - 1, 16, generator=torch.Generator().manual_seed(3))
+    stream = calibration.Stream(0, 0, calibration.NO_TURNS)
+    stream.take(rows, first)
+    ((position, block),) = stream.blocks
+    start = max(0, window - 1 - calibration.BLOCK_TOKENS)
+    assert position == first + start
+    assert torch.equal(block.transpose(0, 1), rows[:, start:])
+
+
 def test_tokens_tell_how_fine_they_are_to_be() -> None:
     g = torch.Generator().manual_seed(3)
     stream = calibration.Stream(0, 1, calibration.NO_TURNS)
