@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import torch
 from transformers.cache_utils import DynamicCache
 
-from skymem.cache import LEVELS
+from skymem.cache import LEVELS, Level, level_name
 from skymem.codec import KINDS, LEVEL_BITS, Profile, Rope, encode_stream, layout, rope_of
 from skymem.prompt_cache import Shape
 
@@ -298,7 +298,7 @@ def bits_of(
 
 
 def calibrate(
-    model: Any, tokenizer: Any, texts: Iterable[Any], *, levels: Sequence[str] = LEVELS[:-1],
+    model: Any, tokenizer: Any, texts: Iterable[Any], *, levels: Sequence[Level] = LEVELS[:-1],
     matrices: bool = True, like: Profile | None = None,
     progress: Callable[[str], object] = lambda _: None,
 ) -> Profile:  # fmt: skip
@@ -312,8 +312,7 @@ def calibrate(
     like: a calibration of the same model from llama.cpp; what is made serves llama.cpp as it does
     progress: is given words of what is done next
     """
-    if not set(levels) <= set(LEVELS):
-        raise ValueError(f"levels: of {', '.join(LEVELS)}, not {', '.join(levels)}")
+    names = [level_name(level) for level in levels]
     shape = Shape(model, tokenizer)
     pieces = segments(tokenizer, texts)
     turns = turns_of(model, shape)
@@ -333,8 +332,8 @@ def calibrate(
         for parameter in frozen:
             parameter.requires_grad_(True)
     for stream in streams:
-        stream.learn(matrices and "archive" in levels)
-    return levelled(shape, streams, levels, progress)
+        stream.learn(matrices and "archive" in names)
+    return levelled(shape, streams, names, progress)
 
 
 def stand_for(shape: Shape, turns: list[Turns], like: Profile) -> None:

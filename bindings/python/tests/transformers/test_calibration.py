@@ -73,7 +73,7 @@ def test_a_calibration_is_of_its_model_alone(tmp_path: Path) -> None:
     model = make("gemma3")
     texts = [tokens(1200, seed) for seed in (1, 2)]
     said: list[str] = []
-    profile = calibrate(model, None, texts, levels=["4", "archive"], progress=said.append)
+    profile = calibrate(model, None, texts, levels=[4, "archive"], progress=said.append)
     assert said[0] == "text 1 of 4" and said[-1] == "steps, round 4 of 4"
     assert all(parameter.requires_grad for parameter in model.parameters())
     # Full layers are stored first; the model has them second and fourth.
@@ -95,8 +95,8 @@ def test_a_calibration_is_of_its_model_alone(tmp_path: Path) -> None:
         KVCacheBlock(model, store="mem:64MiB", level=4)
     with pytest.raises(ValueError, match="none is as long as 640"):
         calibrate(model, None, [tokens(639)])
-    with pytest.raises(ValueError, match="levels: of lossless"):
-        calibrate(model, None, texts, levels=["5"])
+    with pytest.raises(ValueError, match="level: one of lossless"):
+        calibrate(model, None, texts, levels=[5])
 
 
 def test_a_calibration_stands_for_that_of_another_engine() -> None:
