@@ -44,9 +44,11 @@ def adapters_of(model: Any) -> str:
 def weights_of(model: Any) -> dict[str, torch.Tensor]:
     """Each once, by its first name."""
     weights: dict[tuple[Any, ...], tuple[str, torch.Tensor]] = {}
+    parameters = model.named_parameters(remove_duplicate=False)
+    empty = {name for name, one in parameters if not one.numel()}  # their rows are elsewhere: ZeRO
     for name, tensor in model.state_dict().items():
         packed = not isinstance(tensor, torch.Tensor) or tensor.is_quantized
-        if packed or tensor.device.type == "meta":
+        if packed or tensor.device.type == "meta" or name in empty:
             why = "is packed" if packed else "is not in memory"
             raise UnsupportedError(f"{type(model).__name__}: {name} {why}, so no key can name it")
         same = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)

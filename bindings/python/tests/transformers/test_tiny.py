@@ -373,6 +373,10 @@ def test_models_that_no_key_can_name() -> None:
         KVCacheBlock(packed)
     with pytest.raises(skymem.UnsupportedError, match="is not in memory"):
         KVCacheBlock(make("llama").to("meta"))
+    shard = make("llama")
+    shard.model.layers[1].mlp.up_proj.weight.data = torch.empty(0)  # as DeepSpeed's ZeRO 3 has it
+    with pytest.raises(skymem.UnsupportedError, match="up_proj.weight is not in memory"):
+        KVCacheBlock(shard)
     rope = {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 10000.0}
     with pytest.raises(skymem.UnsupportedError, match="by the length of the whole prompt"):
         KVCacheBlock(make("llama", rope_parameters=rope))
