@@ -97,6 +97,7 @@ class Shape:
         if held != len(self.windows) or len(kinds) != 1:
             raise UnsupportedError(f"{self.name}: layers share state, or have unlike rows")
         rows = kinds.pop()
+        self.devices = [layer.keys.device for layer in cache.layers]
         if rows[3] not in ELEMENTS:
             raise UnsupportedError(f"{self.name}: its state is {rows[3]}")
         trains = any(module.training for module in model.modules())  # dropout: rows differ
@@ -167,11 +168,10 @@ class PromptCache(DynamicCache):
     def fill(self, slots: int, rows: list[list[tuple[torch.Tensor, torch.Tensor]]]) -> None:
         """Restore slots: of each layer the rows of each prompt, which end with the last slot."""
         self.filled = slots
-        for layer, each in zip(self.layers, rows):
+        for layer, each, device in zip(self.layers, rows, self.shape.devices):
             window = getattr(layer, "sliding_window", 0)
             held = min(slots, window - 1) if window else slots
             keys, values = (aligned([pair[kv] for pair in each], held) for kv in (0, 1))
-            device = self.states[0].shape.device
             keys, values = keys.to(device), values.to(device)
             layer.lazy_initialization(keys, values)
             layer.keys, layer.values = keys, values

@@ -162,6 +162,17 @@ def test_a_batch_is_stored_row_by_row() -> None:
             kvc.get_cache(texts)
 
 
+def test_rows_go_where_their_layer_is() -> None:
+    model = make("qwen2")
+    row = tokens(100)
+    with KVCacheBlock(model, store="mem:64MiB", block_tokens=16) as kvc:
+        kvc.add_blocks(row)
+        assert kvc.shape.devices == [torch.device("cpu")] * 2
+        kvc.shape.devices[1] = torch.device("meta")  # as if device_map had put it elsewhere
+        layers = kvc.get_cache(row).layers
+        assert [layer.keys.device.type for layer in layers] == ["cpu", "meta"]
+
+
 def test_the_silent_trap_of_cumulative_length() -> None:
     # Without it masks are made for another place: the answer is wrong and nothing says so. If this
     # fails, Transformers has changed, and `fill` has to be read again.
