@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import inspect
 import threading
+import time
 import weakref
 from collections.abc import Mapping
 from collections.abc import Sequence as Row
@@ -114,6 +115,7 @@ class KVCacheBlock:
 
         timeout: seconds that loading may take; what did not come by then is computed.
         """
+        until = None if timeout is None else time.monotonic() + timeout
         prompts = self.tokens(prompt)
         states = [State(self.shape) for _ in prompts]
         manager = self._manager()
@@ -121,12 +123,12 @@ class KVCacheBlock:
         cache = PromptCache(self.shape, prompts, states)
         self._sequences[cache] = sequences
         for sequence, row in zip(sequences, prompts):
-            cache.lookups.append(sequence.look(self.shape.text(row) or row[:1], timeout))
+            cache.lookups.append(sequence.look(self.shape.text(row) or row[:1], left_until(until)))
         slots = min(pad + state.count for pad, state in zip(cache.pads, states))
         if slots > max(cache.pads):
             for state, sequence, pad, row in zip(states, sequences, cache.pads, prompts):
                 if state.count != slots - pad:  # prompts of several lengths end at one slot
-                    self._shorten(state, sequence, row, slots - pad)
+                    self._shorten(state, sequence, row, slots - pad, left_until(until))
             rows = [[state.rows[i] for state in states] for i in range(len(self.shape.windows))]
             cache.fill(slots, rows)
         for number, state in enumerate(states):
@@ -176,9 +178,11 @@ class KVCacheBlock:
         self.model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
         return self._save(cache, [cache.tokens_of(0)]) or 0
 
-    def _shorten(self, state: State, sequence: Sequence, row: list[int], count: int) -> None:
+    def _shorten(
+        self, state: State, sequence: Sequence, row: list[int], count: int, timeout: float | None
+    ) -> None:
         """Restore so many tokens: the blocks among them, and compute what is left."""
-        sequence.look(row[: count + 1])
+        sequence.look(row[: count + 1], timeout)
         cache = PromptCache(self.shape, [row[:count]], [state])
         if state.count:
             cache.fill(state.count, [[state.rows[i]] for i in range(len(self.shape.windows))])
@@ -194,6 +198,11 @@ class KVCacheBlock:
         if adapters_of(self.model) != self.shape.adapters:
             raise ValueError("other adapters act on the model now; make another KVCacheBlock")
         return self.manager
+
+
+def left_until(until: float | None) -> float | None:
+    """Seconds; None: no limit."""
+    return None if until is None else max(0.0, until - time.monotonic())
 
 
 def unwrapped(model: Any) -> Any:

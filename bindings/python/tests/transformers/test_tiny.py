@@ -4,9 +4,11 @@ restores are those of one that goes on by itself, for every kind of layer, type 
 from __future__ import annotations
 
 import copy
+import itertools
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ import torch
 import transformers
 
 import skymem
+from skymem.manager import Sequence
 from skymem.prompt_cache import Shape
 from skymem.transformers import KVCacheBlock
 
@@ -139,6 +142,28 @@ class Batch:
     def __call__(self, text: str) -> Any:
         self.input_ids = [int(word) for word in text.split()]
         return self
+
+
+def test_a_timeout_is_one_for_all_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = make("qwen2")
+    rows = [tokens(100), tokens(100)[:60] + tokens(23, 9)]
+    given: list[float | None] = []
+    look = Sequence.look
+
+    def noted(self: Sequence, row: Any, timeout: float | None = None) -> Any:
+        given.append(timeout)
+        return look(self, row, timeout)
+
+    with KVCacheBlock(model, store="mem:64MiB", block_tokens=16) as kvc:
+        for row in rows:
+            kvc.add_blocks(row)
+        clock = SimpleNamespace(monotonic=map(float, itertools.count()).__next__)
+        monkeypatch.setattr("skymem.transformers.time", clock)
+        monkeypatch.setattr(Sequence, "look", noted)
+        kvc.tokenizer = Batch.__new__(Batch)
+        cache = kvc.get_cache([" ".join(map(str, row)) for row in rows], timeout=100)
+        assert cache.filled == 96
+        assert given == [99, 98, 97]  # the last: both end at one slot
 
 
 def test_a_batch_is_stored_row_by_row() -> None:
