@@ -224,6 +224,12 @@ class PromptCache(DynamicCache):
         return other
 
     def crop(self, tokens_to_remove: int) -> None:
+        left = self.get_seq_length() - abs(tokens_to_remove)
+        for layer in self.layers if self.filled else ():
+            needed = min(left, getattr(layer, "sliding_window", left + 1) - 1)
+            if layer.keys.shape[-2] - abs(tokens_to_remove) < needed:
+                raise ValueError("crop: rows before the restored ones of a window would be needed: "
+                                 "call get_cache with the shorter prompt")  # fmt: skip
         for layer in self.layers:  # without what a window's own crop forgets, which is to be stored
             DynamicLayer.crop(layer, tokens_to_remove)
             if isinstance(layer, DynamicSlidingWindowLayer):

@@ -198,6 +198,26 @@ def test_rows_go_where_their_layer_is() -> None:
         assert [layer.keys.device.type for layer in layers] == ["cpu", "meta"]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_crop_into_restored_rows_of_a_window_is_refused(kind: str) -> None:
+    model = make(kind)
+    row = tokens(150)
+    with KVCacheBlock(model, store="mem:64MiB", block_tokens=16) as kvc:
+        kvc.add_blocks(row[:128])
+        cache = kvc.get_cache(row)
+        last_logits(model, row[:140], cache)
+        cache.crop(-12)
+        if kind == "gemma3":
+            with pytest.raises(ValueError, match="call get_cache with the shorter prompt"):
+                cache.crop(-1)
+        else:
+            cache.crop(-1)
+        difference = last_logits(model, row, cache) - last_logits(
+            model, row, own_cache(model, row[:128])
+        )
+        assert difference.abs().max() < 1e-5
+
+
 def test_the_silent_trap_of_cumulative_length() -> None:
     # Without it masks are made for another place: the answer is wrong and nothing says so. If this
     # fails, Transformers has changed, and `fill` has to be read again.
