@@ -578,6 +578,23 @@ sky__memory *sky__memory_of(sky_tier *tier) {
     return tier->ops == &memory_ops ? memory_of(tier) : NULL;
 }
 
+bool sky_memory_tier_checksum(sky_tier *tier, const sky_key *key, const sky_span *view,
+                              uint64_t *out) {
+    sky__memory *m = sky__memory_of(tier);
+    bool late = false, known = false;
+    if (!m)
+        return false;
+    sky__stripe *s = sky__stripe_lock(&m->stripes);
+    uint32_t block = sky__memory_find(m, key, &late);
+    if (block != SKY_BLOCK_NONE) {
+        const sky__memory_entry *e = &m->entries[block];
+        known = e->payload_bytes == view->bytes && sky__memory_bytes(m, e->extent) == view->data;
+        *out = known ? e->checksum : *out;
+    }
+    sky__stripe_unlock(s);
+    return known;
+}
+
 /* ---- segments ---- */
 
 bool sky_memory_tier_arena(const sky_tier *tier, sky_arena_view *out) {

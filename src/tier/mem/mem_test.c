@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/hash.h"
 #include "base/prng.h"
 #include "io/clock.h"
 #include "io/pages.h"
@@ -160,6 +161,30 @@ static void damage_is_found(void **state) {
     sky_tier_counts s = sky_fixture_counts(t);
     assert_int_equal(s.corrupt, 1);
     assert_int_equal(s.entries, 2);
+    t->ops->close(t);
+}
+
+/* Of all of a payload that is leased, as long as it is what the key has. */
+static void checksums_are_told(void **state) {
+    (void)state;
+    sky_tier *t = open_url("mem:1MiB", &no_env);
+    sky_item item = {.key = sky_fixture_key(1)};
+    uint8_t payload[3000];
+    uint64_t sum = 0;
+    sky_fixture_fill(payload, sizeof payload, 1);
+    assert_int_equal(sky_fixture_put(t, item.key, NULL, sizeof payload, 1), SKY_OK);
+    sky_fixture_run(t, SKY_OP_LEASE, &item, 1, NULL);
+    assert_true(sky_memory_tier_checksum(t, &item.key, &item.view, &sum));
+    assert_int_equal(sum, sky_checksum(payload, sizeof payload, 0));
+    const sky_span first = {item.view.data, 2999}, last = {(uint8_t *)item.view.data + 1, 2999};
+    const sky_key other = sky_fixture_key(2);
+    assert_false(sky_memory_tier_checksum(t, &item.key, &first, &sum));
+    assert_false(sky_memory_tier_checksum(t, &item.key, &last, &sum));
+    assert_false(sky_memory_tier_checksum(t, &other, &item.view, &sum));
+    assert_int_equal(sky_fixture_put(t, item.key, NULL, sizeof payload, 3), SKY_OK);
+    assert_false(sky_memory_tier_checksum(t, &item.key, &item.view, &sum));
+    assert_int_equal(sum, sky_checksum(payload, sizeof payload, 0));
+    t->ops->release(t, item.lease);
     t->ops->close(t);
 }
 
@@ -484,6 +509,7 @@ int main(void) {
         cmocka_unit_test(answers_come_at_once_and_tell_all),
         cmocka_unit_test(keys_cannot_be_made_to_meet),
         cmocka_unit_test(damage_is_found),
+        cmocka_unit_test(checksums_are_told),
         cmocka_unit_test(entries_are_bounded),
         cmocka_unit_test(small_entries_leave_half_to_others),
         cmocka_unit_test(keys_alike_are_told_apart),

@@ -1,4 +1,5 @@
-/* A memory tier whose region other processes may be shown: mem:SIZE?shared=yes. */
+/* A memory tier for who sends payloads of it elsewhere, and one whose region other processes may be
+ * shown: mem:SIZE?shared=yes. */
 #ifndef SKY_TIER_MEM_SHARED_H
 #define SKY_TIER_MEM_SHARED_H
 
@@ -10,6 +11,11 @@ typedef struct {
     uint64_t segment_bytes;
     uint32_t segment_count;
 } sky_arena_view;
+
+/* The checksum (seed 0) that the tier keeps of a payload that was leased. False: it does not tell,
+ * since `view` is not all of what is stored under the key now, or the tier is of another kind. */
+bool sky_memory_tier_checksum(sky_tier *tier, const sky_key *key, const sky_span *view,
+                              uint64_t *out);
 
 /* False: this is no such tier. */
 bool sky_memory_tier_arena(const sky_tier *tier, sky_arena_view *out);
