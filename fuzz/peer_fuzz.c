@@ -3,8 +3,8 @@
  * byte of a put of the connection when it has ended, nor room for one.
  *
  * An input is records, each behind two bytes with the length of its content; they get the tags
- * that they need. The whole is also read as a greeting and as an answer, and as a stream without
- * tags; the first content as a frame. */
+ * that they need, but a payload whose last byte is 0xff gets a wrong sum. The whole is also read as
+ * a greeting and as an answer, and as a stream without tags; the first content as a frame. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,9 +105,55 @@ static void serve(const uint8_t *stream, size_t bytes) {
     assert(sky_cache_metric(s->cache, SKY_TIER_NONE, SKY_METRIC_CACHE_LEASES) == 0);
 }
 
+/* The payloads of a put that are to follow. */
+typedef struct {
+    uint32_t count, n;
+    uint64_t bytes[SKY_PEER_PAYLOAD_ITEMS_MAX], at;
+} payloads;
+
+static void go_on(payloads *p) {
+    while (p->n < p->count && p->at >= p->bytes[p->n]) {
+        p->n++;
+        p->at = 0;
+    }
+}
+
+/* A frame goes: which payloads are to follow? */
+static void announce(payloads *p, const uint8_t *data, size_t bytes) {
+    static sky_peer_frame frame;
+    if (sky_peer_decode(data, bytes, &frame) != SKY_OK || frame.kind != SKY_PEER_RUN ||
+        frame.op != SKY_OP_PUT)
+        return;
+    *p = (payloads){.count = frame.count};
+    for (uint32_t i = 0; i < frame.count; i++)
+        p->bytes[i] = frame.orders[i].bytes;
+    go_on(p);
+}
+
+static bool send_frame(sky_peer_link *l, const uint8_t *data, size_t bytes) {
+    uint8_t *content = sky_peer_link_begin(l, bytes);
+    if (!content)
+        return false;
+    memcpy(content, data, bytes);
+    sky_peer_link_end(l, bytes);
+    return true;
+}
+
+static bool send_piece(sky_peer_link *l, payloads *p, const uint8_t *data, size_t bytes) {
+    const uint64_t wrong = 1, left = p->bytes[p->n] - p->at;
+    sky_peer_part part = {.first = p->at == 0, .last = bytes >= left};
+    if (part.last && data[bytes - 1] == 0xff)
+        part.sum = &wrong;
+    bool sent = bytes == 0 ? sky_peer_link_give_up(l) : sky_peer_link_lend(l, data, bytes, &part);
+    p->at += bytes == 0 ? left : bytes;
+    go_on(p);
+    return sent;
+}
+
 /* The records of an input, with the tags that they need. */
 static void serve_tagged(const uint8_t *data, size_t bytes) {
     static const sky_peer_secrets plain = {.suite = SKY_SUITE_PLAIN};
+    payloads coming = {0};
     sky_peer_link *l;
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0)
@@ -125,11 +171,11 @@ static void serve_tagged(const uint8_t *data, size_t bytes) {
     while (bytes > 2) {
         size_t length = data[0] | (size_t)data[1] << 8;
         length = length < bytes - 2 ? length : bytes - 2;
-        uint8_t *content = sky_peer_link_begin(l, length);
-        if (!content)
+        bool piece = coming.n < coming.count;
+        if (!(piece ? send_piece(l, &coming, data + 2, length) : send_frame(l, data + 2, length)))
             break;
-        memcpy(content, data + 2, length);
-        sky_peer_link_end(l, length);
+        if (!piece)
+            announce(&coming, data + 2, length);
         data += 2 + length;
         bytes -= 2 + length;
         (void)sky_peer_link_flush(l);

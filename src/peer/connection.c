@@ -91,8 +91,8 @@ static void bytes_placed(void *self, size_t bytes) {
     sky__peer_coming_placed(self, bytes);
 }
 
-static sky_status take_piece(void *self, size_t bytes) {
-    return sky__peer_take_coming(self, bytes);
+static sky_status take_piece(void *self, size_t bytes, const sky_peer_sum *sum) {
+    return sky__peer_take_coming(self, bytes, sum);
 }
 
 /* ---- the loop ---- */

@@ -1,5 +1,6 @@
 /* Proves: whatever a host sends, or where it ends, a client ends its operations with an error,
- * writes nothing outside of what the caller gave, and goes on with the next connection. */
+ * writes nothing outside of what the caller gave, and goes on with the next connection, or with the
+ * same where a payload alone is damaged. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include "tier/peer/link.h"
 #include "tier/peer/peer.h"
 #include "tier/peer/peer_state.h"
+#include "tier/shm/frame.h"
 #include "tier/tier_fixture.h"
 
 #define PAYLOAD_BYTES (1u << 20)
@@ -31,6 +33,7 @@ typedef enum {
     TELLS_UNASKED,
     SENDS_NOISE,
     ANSWERS_TWICE,
+    SENDS_DAMAGED,
     IS_GOOD,
     WAYS
 } way;
@@ -80,14 +83,18 @@ static void say(const sky_peer_frame *f) {
     flush();
 }
 
-static void send_payload(size_t bytes) {
-    for (size_t now; bytes > 0; bytes -= now) {
-        now = bytes < SKY_PEER_PIECE_BYTES_MAX ? bytes : SKY_PEER_PIECE_BYTES_MAX;
-        uint8_t *content = sky_peer_link_begin(host.link, now);
-        if (!content)
+/* So many bytes of a payload. */
+static void send_payload(size_t bytes, size_t of_bytes) {
+    static uint8_t content[SKY_PEER_PIECE_BYTES_MAX];
+    const uint64_t wrong = 1;
+    memset(content, 0x77, sizeof content);
+    for (size_t now, at = 0; at < bytes; at += now) {
+        now = bytes - at < sizeof content ? bytes - at : sizeof content;
+        const sky_peer_part part = {.first = at == 0,
+                                    .last = at + now == of_bytes,
+                                    .sum = host.what == SENDS_DAMAGED ? &wrong : NULL};
+        if (!sky_peer_link_lend(host.link, content, now, &part))
             return; /* the client has gone */
-        memset(content, 0x77, now);
-        sky_peer_link_end(host.link, now);
         flush();
     }
 }
@@ -114,12 +121,12 @@ static void answer_get(void) {
         return;
     say(&done);
     if (host.what == GIVES_UP) {
-        (void)sky_peer_link_begin(host.link, 0);
-        sky_peer_link_end(host.link, 0);
+        (void)sky_peer_link_give_up(host.link);
         flush();
         return;
     }
-    send_payload(host.what == ENDS_IN_THE_MIDDLE ? PAYLOAD_BYTES / 2 + 100 : PAYLOAD_BYTES);
+    send_payload(host.what == ENDS_IN_THE_MIDDLE ? PAYLOAD_BYTES / 2 + 100 : PAYLOAD_BYTES,
+                 PAYLOAD_BYTES);
     if (host.what == ANSWERS_TWICE)
         say(&done);
 }
@@ -158,6 +165,10 @@ static void *be_host(void *argument) {
     (void)argument;
     if (accept_client(&socket) && let_in(&socket) && hear(SKY_PEER_RUN)) {
         answer_get();
+        if (host.what == SENDS_DAMAGED && hear(SKY_PEER_RUN)) { /* the connection goes on */
+            host.what = IS_GOOD;
+            answer_get();
+        }
         if (host.what == IS_GOOD || host.what == ANSWERS_TWICE)
             (void)hear(SKY_PEER_READY); /* until the client goes */
     }
@@ -196,10 +207,12 @@ static void operations_end_and_go_on(void **state) {
         if (what == IS_GOOD || what == ANSWERS_TWICE)
             assert_int_equal(status, SKY_OK);
         else
-            assert_int_equal(status, SKY_E_IO);
+            assert_int_equal(status, what == SENDS_DAMAGED ? SKY_E_CORRUPT : SKY_E_IO);
         for (size_t i = 0; i < 1000; i++)
             assert_true(memory[i] == 0x11 && memory[PAYLOAD_BYTES + 1000 + i] == 0x11);
-        if (what != IS_GOOD) { /* the same tier finds the next host at the address */
+        if (what == SENDS_DAMAGED)
+            assert_int_equal(get(tier, memory + 1000), SKY_OK);
+        else if (what != IS_GOOD) { /* the same tier finds the next host at the address */
             sky_thread_join(&host.thread);
             start_host(IS_GOOD);
             while ((status = get(tier, memory + 1000)) == SKY_E_IO)
@@ -210,6 +223,55 @@ static void operations_end_and_go_on(void **state) {
         tier->ops->close(tier);
         sky_thread_join(&host.thread);
     }
+}
+
+/* ---- a listing ---- */
+
+/* One entry, with another sum. */
+static void *list_damaged(void *argument) {
+    const uint64_t wrong = 1;
+    const sky_peer_part part = {.first = true, .last = true, .sum = &wrong};
+    const sky_entry entry = {.key = sky_fixture_key(1), .bytes = 1};
+    uint8_t text[SKY_SHM_ENTRY_BYTES_MAX];
+    size_t bytes = 0;
+    sky_peer_socket socket;
+    (void)argument;
+    (void)sky_shm_entry_encode(&entry, text, sizeof text, &bytes);
+    if (accept_client(&socket) && let_in(&socket) && hear(SKY_PEER_ASK)) {
+        host.frame.kind = SKY_PEER_TOLD;
+        host.frame.told = SKY_OK;
+        memset(host.frame.numbers, 0, sizeof host.frame.numbers);
+        host.frame.text_bytes = bytes;
+        say(&host.frame);
+        (void)sky_peer_link_lend(host.link, text, bytes, &part);
+        flush();
+        (void)hear(SKY_PEER_READY); /* until the client goes */
+    }
+    sky_peer_link_destroy(host.link);
+    host.link = NULL;
+    return NULL;
+}
+
+static bool see_entry(void *context, const sky_entry *entry) {
+    (void)entry;
+    ++*(int *)context;
+    return true;
+}
+
+static void a_damaged_listing_is_none(void **state) {
+    static const sky_tier_env env;
+    char url[128];
+    sky_tier *tier;
+    int entries = 0;
+    (void)state;
+    snprintf(url, sizeof url, "skymem://%s?plain=yes&connections=1%s", host.address,
+             sky_peer_fixture_query());
+    assert_int_equal(sky_thread_start(&host.thread, "host", list_damaged, NULL), SKY_OK);
+    assert_int_equal(sky_peer_tier_open(url, &env, &tier, NULL), SKY_OK);
+    assert_int_equal(tier->ops->list(tier, see_entry, &entries), SKY_E_CORRUPT);
+    assert_int_equal(entries, 0);
+    tier->ops->close(tier);
+    sky_thread_join(&host.thread);
 }
 
 /* ---- one host of several ---- */
@@ -300,6 +362,7 @@ static int stop_listening(void **state) {
 
 static int run_over(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(operations_end_and_go_on),
+                                       cmocka_unit_test(a_damaged_listing_is_none),
                                        cmocka_unit_test(a_get_that_is_never_answered_ends)};
     return cmocka_run_group_tests(tests, start_listening, stop_listening);
 }

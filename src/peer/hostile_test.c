@@ -443,14 +443,14 @@ static void who_never_reads_is_ended(void **state) {
 
 /* Half a put, and then nothing, or the end. */
 static void half_a_put_stores_nothing(void **state) {
+    static const uint8_t few[1000] = {1};
     (void)state;
     for (int stays = 0; stays < 2; stays++) {
         uint64_t before = stats(&sealed).disconnected;
         sealed.server->stuck_ns = stays ? SKY_MS(50) : SKY__PEER_STUCK_NS;
         sky_peer_link *l = ready(&sealed);
         announce_put(l, 1 << 20);
-        memset(sky_peer_link_begin(l, 1000), 1, 1000);
-        sky_peer_link_end(l, 1000);
+        assert_true(sky_peer_link_lend(l, few, sizeof few, &(sky_peer_part){.first = true}));
         assert_int_equal(sky_peer_link_flush(l), SKY_OK);
         wait_until(!stays || stats(&sealed).disconnected != before);
         sky_peer_link_destroy(l);
@@ -553,11 +553,7 @@ static void a_slow_put_ends_while_others_wait(void **state) {
     announce_put(next, 1 << 20);
     for (sky_time until = sky_now() + PATIENCE; stats(&plain).disconnected == before;) {
         assert_true(sky_now() < until);
-        uint8_t *content = sky_peer_link_begin(slow, 1);
-        if (content) {
-            *content = 1;
-            sky_peer_link_end(slow, 1);
-        }
+        (void)sky_peer_link_lend(slow, (const uint8_t[]){1}, 1, &(sky_peer_part){0});
         (void)sky_peer_link_flush(slow);
         sky_poll(NULL, 0, sky_now() + SKY_MS(20));
     }
@@ -718,7 +714,8 @@ static void who_stops_in_a_large_put_takes_little(void **state) {
     for (int i = 0; i < STOPPED; i++) {
         stopped[i] = ready(&p);
         announce_put(stopped[i], LARGE_BYTES);
-        assert_true(sky_peer_link_lend(stopped[i], half, sizeof half));
+        assert_true(
+            sky_peer_link_lend(stopped[i], half, sizeof half, &(sky_peer_part){.first = true}));
         assert_int_equal(sky_peer_link_flush(stopped[i]), SKY_OK);
     }
     wait_until(atomic_load(&p.server->received_bytes) >=

@@ -5,6 +5,7 @@
 #include <skymem/metrics.h>
 
 #include "peer/server.h"
+#include "tier/mem/shared.h"
 #include "tier/spans.h"
 
 #define OWNER_OF_A_PEER (UINT64_C(1) << 63) /* apart from the numbers of a host's clients */
@@ -109,11 +110,23 @@ static void answer_all(sky__peer_connection *c, sky__peer_run *run, sky_status s
     queue_answer(c, run);
 }
 
+/* Items of a run before item n that are not damaged; those that are the cache does not see. */
+static uint32_t count_good(const sky__peer_run *run, uint32_t n) {
+    if (run->damaged == 0)
+        return n;
+    uint64_t before = n < 64 ? ((uint64_t)1 << n) - 1 : UINT64_MAX;
+    return n - (uint32_t)__builtin_popcountll(run->damaged & before);
+}
+
+static bool is_damaged(const sky__peer_run *run, uint32_t n) {
+    return run->damaged != 0 && run->damaged >> n & 1;
+}
+
 /* SKY_E_BUSY: the cache has no room for it now. */
 static sky_status begin_run(sky__peer_connection *c, sky__peer_run *run) {
     sky_op op = run->op == SKY_OP_GET ? SKY_OP_LEASE : run->op;
-    sky_status status = sky_submit(c->server->cache, op, run->items, run->count, &run->call,
-                                   &run->batch);
+    sky_status status = sky_submit(c->server->cache, op, run->items, count_good(run, run->count),
+                                   &run->call, &run->batch);
     c->stalled = status == SKY_E_BUSY ? run : NULL;
     c->waits_for_room = c->stalled != NULL;
     if (status == SKY_E_BUSY)
@@ -235,6 +248,12 @@ static void skip_whole(sky__peer_connection *c) {
     }
 }
 
+static void take_out_damaged(sky__peer_run *run) {
+    for (uint32_t n = 0; n < run->count; n++)
+        if (!is_damaged(run, n))
+            run->items[count_good(run, n)] = run->items[n];
+}
+
 /* A payload of a put is whole, or all are empty. */
 static sky_status go_on_coming(sky__peer_connection *c) {
     sky__peer_run *run = c->coming;
@@ -242,7 +261,8 @@ static sky_status go_on_coming(sky__peer_connection *c) {
     if (c->coming_n < run->count)
         return SKY_OK;
     c->coming = NULL;
-    if (!run->cancelled)
+    take_out_damaged(run);
+    if (!run->cancelled && count_good(run, run->count) > 0)
         return begin_run(c, run);
     answer_all(c, run, SKY_E_CANCELLED);
     return SKY_OK;
@@ -309,8 +329,9 @@ uint32_t sky__peer_coming_place(const sky__peer_connection *c, size_t bytes, sky
     return 1;
 }
 
+/* In plain the link takes the sum. */
 void sky__peer_coming_placed(sky__peer_connection *c, size_t bytes) {
-    if (c->coming->reserves[c->coming_n].data) {
+    if (c->coming->reserves[c->coming_n].data && !sky_peer_link_is_plain(c->link)) {
         const sky_span *s = &c->coming->spans[c->coming_n];
         if (c->coming_at == 0)
             sky_checksum_init(&c->coming_sum, 0);
@@ -319,15 +340,25 @@ void sky__peer_coming_placed(sky__peer_connection *c, size_t bytes) {
     c->coming_at += bytes;
 }
 
-sky_status sky__peer_take_coming(sky__peer_connection *c, size_t bytes) {
+/* The payload that comes is whole. */
+static void end_coming(sky__peer_connection *c, const sky_peer_sum *sum) {
     sky__peer_run *run = c->coming;
     const sky_memory_reserve *reserve = &run->reserves[c->coming_n];
+    if (sum && !sum->right)
+        run->damaged |= (uint64_t)1 << c->coming_n;
+    else if (reserve->data)
+        sky_memory_reserve_fill(c->server->nearest, reserve,
+                                sum ? sum->sum : sky_checksum_end(&c->coming_sum));
+}
+
+sky_status sky__peer_take_coming(sky__peer_connection *c, size_t bytes, const sky_peer_sum *sum) {
+    sky__peer_run *run = c->coming;
     atomic_fetch_add(&c->server->received_bytes, bytes);
     if (bytes == 0) {
         run->cancelled = true; /* its caller has gone: nothing of this frame is stored */
         c->coming_at = run->orders[c->coming_n].bytes;
-    } else if (sky__peer_coming(c) == 0 && reserve->data) {
-        sky_memory_reserve_fill(c->server->nearest, reserve, sky_checksum_end(&c->coming_sum));
+    } else if (sky__peer_coming(c) == 0) {
+        end_coming(c, sum);
     }
     return sky__peer_coming(c) == 0 ? go_on_coming(c) : SKY_OK;
 }
@@ -387,7 +418,11 @@ static sky_status cut_payload(const sky_item *item, const sky_peer_order *o, sky
 }
 
 static void make_result(const sky__peer_run *run, uint32_t n, sky_peer_result *out) {
-    const sky_item *item = &run->items[n];
+    if (is_damaged(run, n)) {
+        *out = (sky_peer_result){.status = SKY_E_CORRUPT};
+        return;
+    }
+    const sky_item *item = &run->items[count_good(run, n)];
     sky_status status = item->status;
     *out = (sky_peer_result){
         .ttl_s = item->ttl_s, .coding = item->coding, .evict = item->evict, .pinned = item->pinned};
@@ -414,11 +449,14 @@ static bool announce_run(sky__peer_connection *c, const sky__peer_run *run) {
     return sky_peer_link_send(c->link, f);
 }
 
-/* Lend a piece of `bytes` bytes of which *at are sent. False: there is no room. */
-static bool lend_piece(sky__peer_connection *c, const uint8_t *data, uint64_t bytes, uint64_t *at) {
+/* Lend a piece of `bytes` bytes of which *at are sent. sum: NULL: is not known. False: there is no
+ * room. */
+static bool lend_piece(sky__peer_connection *c, const uint8_t *data, uint64_t bytes, uint64_t *at,
+                       const uint64_t *sum) {
     uint64_t left = bytes - *at;
     size_t now = left < SKY_PEER_PIECE_BYTES_MAX ? left : SKY_PEER_PIECE_BYTES_MAX;
-    if (!sky_peer_link_lend(c->link, data + *at, now))
+    const sky_peer_part part = {.first = *at == 0, .last = now == left, .sum = sum};
+    if (!sky_peer_link_lend(c->link, data + *at, now, &part))
         return false;
     *at += now;
     return true;
@@ -436,7 +474,11 @@ static bool send_piece(sky__peer_connection *c, const sky__peer_run *run) {
         return false;
     const sky_span *s = &run->spans[c->sending_n];
     uint64_t before = c->sending_at;
-    bool sent = lend_piece(c, s->data, s->bytes, &c->sending_at);
+    if (before == 0) /* of a part of a payload it tells none */
+        c->sum_known = sky_memory_tier_checksum(c->server->nearest, &run->orders[c->sending_n].key,
+                                                s, &c->sending_sum);
+    bool sent = lend_piece(c, s->data, s->bytes, &c->sending_at,
+                           c->sum_known ? &c->sending_sum : NULL);
     atomic_fetch_add(&c->server->sent_bytes, c->sending_at - before);
     return sent;
 }
@@ -444,7 +486,8 @@ static bool send_piece(sky__peer_connection *c, const sky__peer_run *run) {
 /* One step; false: there is no room, or nothing to send. */
 static bool answer_step(sky__peer_connection *c) {
     if (c->text)
-        return c->text_at < c->text_bytes && lend_piece(c, c->text, c->text_bytes, &c->text_at);
+        return c->text_at < c->text_bytes &&
+               lend_piece(c, c->text, c->text_bytes, &c->text_at, NULL);
     if (c->announced)
         return send_piece(c, c->first);
     if (c->asked && sky__peer_tell(c))

@@ -46,8 +46,9 @@ typedef struct sky__peer_run {
     sky_call call;
     sky_batch batch; /* 0: not begun */
     bool cancelled;
+    uint64_t damaged;             /* put: a bit for each item whose bytes are not those sent */
     sky_peer_order *orders;       /* [count]; get: ranges */
-    sky_item *items;              /* [count] */
+    sky_item *items;              /* [count]; put: those that are not damaged come first */
     sky_span *spans;              /* [count]; put: where payloads come; get: what is to be sent */
     sky_memory_reserve *reserves; /* [count]; put: of large payloads, in the nearest tier, … */
     uint8_t *staged;              /* … and of the others, one behind the other */
@@ -87,7 +88,7 @@ typedef struct sky__peer_connection {
     sky__peer_run *coming; /* a put whose payloads come: item n, of which `at` bytes came */
     uint32_t coming_n;
     uint64_t coming_at;
-    sky_checksum_state coming_sum; /* of what came of it, in a reserve */
+    sky_checksum_state coming_sum; /* sealed: of what came of it, in a reserve */
     sky__peer_run *stalled;        /* the cache had no room for it */
     bool waits_for_room;   /* for one of these two: nothing more is received until it is there */
     uint64_t ticket;       /* in the queue for room; 0: not in it; under the server's mutex */
@@ -96,6 +97,8 @@ typedef struct sky__peer_connection {
     bool announced;              /* its frame is sent: now item n, from `at` */
     uint32_t sending_n;
     uint64_t sending_at;
+    bool sum_known;       /* the nearest tier told the checksum of that payload: … */
+    uint64_t sending_sum; /* … this */
     bool asked;
     sky_peer_question question;
     uint32_t question_id;
@@ -186,7 +189,7 @@ void sky__peer_take_cancel(sky__peer_connection *c);
 uint64_t sky__peer_coming(const sky__peer_connection *c);
 uint32_t sky__peer_coming_place(const sky__peer_connection *c, size_t bytes, sky_span *spans);
 void sky__peer_coming_placed(sky__peer_connection *c, size_t bytes);
-sky_status sky__peer_take_coming(sky__peer_connection *c, size_t bytes);
+sky_status sky__peer_take_coming(sky__peer_connection *c, size_t bytes, const sky_peer_sum *sum);
 /* Take runs that the cache has done. */
 void sky__peer_collect(sky__peer_connection *c);
 /* Write answers and their payloads as long as there is room. True: something was written. */

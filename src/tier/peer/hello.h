@@ -18,7 +18,7 @@
 
 #include "aead/aead.h"
 
-#define SKY_PEER_VERSION     2u
+#define SKY_PEER_VERSION     3u
 #define SKY_PEER_HELLO_BYTES 80u /* of either */
 
 /* What a record is sealed by. */

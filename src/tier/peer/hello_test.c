@@ -99,18 +99,18 @@ static void repeated_answers_are_refused(void **state) {
     assert_int_equal(sky_peer_hello_end(&m.hello, before.answer, &m.client), SKY_E_DENIED);
 }
 
-/* Such as 1, which took an answer with an eviction class for damage. The answer has the version of
- * the host, by which a client of that version knows too. */
+/* Such as 1, which took an answer with an eviction class for damage, and 2, which had a sum in each
+ * piece. The answer has the version of the host, by which a client of that version knows too. */
 static void other_versions_are_told(void **state) {
     (void)state;
-    static const uint8_t versions[] = {0, 1, SKY_PEER_VERSION + 1, 255};
+    static const uint8_t versions[] = {0, 1, 2, SKY_PEER_VERSION + 1, 255};
     meeting m;
     for (size_t i = 0; i < sizeof versions; i++) {
         assert_int_equal(greet(&m, SKY_SUITE_PLAIN, NULL, &plain, chances[0], chances[1]), SKY_OK);
         m.sent[8] = versions[i];
         assert_int_equal(sky_peer_hello_answer(m.sent, &plain, chances[1], m.answer, &m.host),
                          SKY_E_UNSUPPORTED);
-        assert_hex(m.answer, "89534b595045455202000000f8ffffff");
+        assert_hex(m.answer, "89534b595045455203000000f8ffffff");
         sky_peer_hello client = m.hello;
         assert_int_equal(sky_peer_hello_end(&client, m.answer, &m.client), SKY_E_UNSUPPORTED);
         m.answer[8] = versions[i]; /* a host of that version, whatever its verdict */
@@ -127,15 +127,15 @@ static void greetings_keep_their_bytes(void **state) {
     (void)state;
     meeting m;
     assert_int_equal(greet(&m, SKY_SUITE_AES, keys[0], &sealed, chances[0], chances[1]), SKY_OK);
-    assert_hex(m.sent, "89534b59504545520200000001000000");
+    assert_hex(m.sent, "89534b59504545520300000001000000");
     assert_hex(m.sent + 16, "8d20f8c7bbfb9af3da4ef532ed44efc68ce642bc5d0c5cb1d7b91b96c74edf02"
-                            "a69908c174fe3e019b21f5ee955cc0d7cd17a7524141ebd778a354087134a882");
-    assert_hex(m.answer, "89534b59504545520200000000000000");
+                            "1e769d08cc27adbe44bd509223fde5e9f792ba296e8f5f0d1782fe2261db0bde");
+    assert_hex(m.answer, "89534b59504545520300000000000000");
     assert_hex(m.answer + 16, "ae8b046f96cb5841c86fd8b63d3d6265b209dfa0df66bdaa42b7a9fc59779523"
-                              "9aa9d56f51a2b78df796698929ac6367eeb5abe9e06a7097019931a428d70b9e");
+                              "7c06446c3e86f6273ce02e1c6dbdcbb9d03494780b6e0e1ae72c5754e6fced4f");
     assert_hex(m.host.client_key,
-               "d2127225517e53deb47941696971c4b4553646313915d6e76083bfab780bf823");
-    assert_hex(m.host.host_key, "44fce0966cf3027bb3865f5f426be95350a72204d501f8f29266ec68fec47d61");
+               "be701fc7c7296c633d0de85e8c1fa1f989b76e1999811dc8cbafcac47128dd96");
+    assert_hex(m.host.host_key, "79c3864703fce12d14f9dc44201dec675fcac109b230a9919ffc434c23658cf2");
 }
 
 int main(void) {

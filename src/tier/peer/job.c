@@ -185,9 +185,8 @@ static uint32_t cut_spans(const sky_item *item, uint64_t at, size_t *bytes, sky_
 /* A piece of no bytes: the caller has its memory back, and the payload ends. */
 static bool write_end(sky__peer_lane *l) {
     sky__peer_moving *w = &l->writing;
-    if (!sky_peer_link_begin(l->link, 0))
+    if (!sky_peer_link_give_up(l->link))
         return false;
-    sky_peer_link_end(l->link, 0);
     w->at = w->flight->bytes[w->n];
     return true;
 }
@@ -212,7 +211,8 @@ static bool write_piece(sky__peer_lane *l) {
         return write_end(l);
     sky_span spans[SKY_PEER_SPANS_MAX];
     uint32_t count = cut_spans(item, w->at, &bytes, spans);
-    bool written = sky_peer_link_pass(l->link, spans, count, bytes);
+    const sky_peer_part part = {.first = w->at == 0, .last = w->at + bytes == f->bytes[w->n]};
+    bool written = sky_peer_link_pass(l->link, spans, count, bytes, &part);
     sky_batches_leave(batches, f->job->batch);
     w->at += written ? bytes : 0;
     return written;
@@ -360,9 +360,11 @@ void sky__peer_placed(sky__peer_lane *l, size_t bytes) {
     r->guarded = false;
 }
 
-sky_status sky__peer_take_piece(sky__peer_lane *l, size_t bytes) {
+sky_status sky__peer_take_piece(sky__peer_lane *l, size_t bytes, const sky_peer_sum *sum) {
     if (bytes == 0)
         return SKY_E_CORRUPT; /* a host sends what it announced */
+    if (sum && !sum->right)   /* it went bad on the way, or lies so in the host's memory */
+        l->results[l->reading.n].status = SKY_E_CORRUPT;
     if (sky__peer_expected(l) == 0)
         read_next(l);
     return SKY_OK;

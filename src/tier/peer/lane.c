@@ -88,14 +88,18 @@ static void piece_placed(void *self, size_t bytes) {
         sky__peer_placed(l, bytes);
 }
 
-static sky_status take_piece(void *self, size_t bytes) {
+static sky_status take_piece(void *self, size_t bytes, const sky_peer_sum *sum) {
     sky__peer_lane *l = self;
     sky__peer_asked *q = listed_question(l);
     if (!q)
-        return sky__peer_take_piece(l, bytes);
+        return sky__peer_take_piece(l, bytes, sum);
     if (bytes > 0 && q->text_got == q->text_bytes) {
         sky_mutex_lock(&l->peer->mutex);
         q->answered = true;
+        if (sum && !sum->right) {
+            q->status = SKY_E_CORRUPT;
+            q->text_got = 0; /* nobody reads it */
+        }
         sky_condition_broadcast(&l->peer->changed);
         sky_mutex_unlock(&l->peer->mutex);
     }

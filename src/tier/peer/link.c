@@ -23,7 +23,7 @@ typedef struct {
     bool more; /* of the same payload behind it */
     size_t length, got;
     uint8_t tag[SKY_TAG_BYTES];
-    sky_checksum_state sum; /* of what came, in plain */
+    sky_checksum_state sum; /* of what came of the payload, in plain */
 } incoming;
 
 struct sky_peer_link {
@@ -38,7 +38,8 @@ struct sky_peer_link {
     size_t out_at, out_bytes;
     const uint8_t *lent;
     size_t lent_bytes;
-    bool behind; /* the kernel did not take all of what was passed */
+    bool behind;            /* the kernel did not take all of what was passed */
+    sky_checksum_state sum; /* of what was sent of a payload, in plain */
 
     uint8_t *in;
     size_t in_at, in_bytes;
@@ -58,8 +59,8 @@ static void nonce_of(uint64_t number, uint8_t nonce[SKY_NONCE_BYTES]) {
     sky_store_u64(nonce + 4, number);
 }
 
-/* Write a record's head; the content goes from src to dst, which may be the same. In plain it stays
- * where it is. */
+/* Write the head of a frame, or of a piece that is sealed; the content goes from src to dst, which
+ * may be the same. In plain it stays where it is. */
 static void seal_record(sky_peer_link *l, uint8_t *head, const uint8_t *src, uint8_t *dst,
                         size_t bytes) {
     uint8_t nonce[SKY_NONCE_BYTES];
@@ -74,15 +75,13 @@ static void seal_record(sky_peer_link *l, uint8_t *head, const uint8_t *src, uin
     sky_aead_seal(l->aead, l->suite, &x, src, dst, bytes, head + 4);
 }
 
-/* The content of a record came; is it what was sent? */
+/* The content of a frame came, or of a piece that is sealed; is it what was sent? */
 static bool open_record(sky_peer_link *l) {
     incoming *r = &l->record;
     uint8_t nonce[SKY_NONCE_BYTES], length[4], tag[SKY_TAG_BYTES];
     uint64_t number = l->received++;
     if (!l->aead) {
-        plain_tag(r->piece ? sky_checksum_end(&r->sum)
-                           : sky_checksum(l->content, r->length, number),
-                  tag);
+        plain_tag(sky_checksum(l->content, r->length, number), tag);
         return memcmp(tag, r->tag, sizeof tag) == 0;
     }
     nonce_of(number, nonce);
@@ -90,6 +89,38 @@ static bool open_record(sky_peer_link *l) {
     const sky_aead_input x = {
         .key = l->keys + SKY_SECRET_BYTES, .nonce = nonce, .aad = length, .aad_bytes = 4};
     return sky_aead_open(l->aead, l->suite, &x, l->content, r->length, r->tag);
+}
+
+/* The head of a piece in plain: length and sum, and what shows that they are as they were sent. */
+static uint64_t piece_check(const uint8_t *head, uint64_t number) {
+    return sky_checksum(head, 12, number);
+}
+
+static void write_piece_head(sky_peer_link *l, size_t bytes, uint64_t sum) {
+    uint8_t *head = l->out + l->out_bytes;
+    sky_store_u32(head, (uint32_t)bytes);
+    sky_store_u64(head + 4, sum);
+    sky_store_u64(head + 12, piece_check(head, l->sent++));
+    l->out_bytes += SKY_PEER_RECORD_HEAD_BYTES;
+}
+
+static void add_sum(sky_checksum_state *sum, const sky_span *spans, size_t bytes) {
+    for (uint32_t i = 0; bytes > 0; i++) {
+        size_t now = spans[i].bytes < bytes ? spans[i].bytes : bytes;
+        sky_checksum_add(sum, spans[i].data, now);
+        bytes -= now;
+    }
+}
+
+/* A piece is sent: the sum that its head has. */
+static uint64_t sum_part(sky_peer_link *l, const sky_peer_part *part, const sky_span *spans,
+                         size_t bytes) {
+    if (part->sum)
+        return part->last ? *part->sum : 0;
+    if (part->first)
+        sky_checksum_init(&l->sum, 0);
+    add_sum(&l->sum, spans, bytes);
+    return part->last ? sky_checksum_end(&l->sum) : 0;
 }
 
 /* ---- create, destroy ---- */
@@ -139,6 +170,10 @@ const sky_peer_socket *sky_peer_link_socket(const sky_peer_link *l) {
     return &l->socket;
 }
 
+bool sky_peer_link_is_plain(const sky_peer_link *l) {
+    return !l->aead;
+}
+
 sky_peer_progress sky_peer_link_received(const sky_peer_link *l) {
     return (sky_peer_progress){l->received_bytes, l->record.begun || l->in_bytes > l->in_at};
 }
@@ -168,31 +203,27 @@ bool sky_peer_link_send(sky_peer_link *l, const sky_peer_frame *frame) {
     return true;
 }
 
-bool sky_peer_link_lend(sky_peer_link *l, const uint8_t *data, size_t bytes) {
+bool sky_peer_link_lend(sky_peer_link *l, const uint8_t *data, size_t bytes,
+                        const sky_peer_part *part) {
     uint8_t *content = sky_peer_link_begin(l, bytes);
     assert(bytes <= SKY_PEER_PIECE_BYTES_MAX);
     if (!content)
         return false;
-    if (l->aead || bytes < LENT_BYTES_MIN) {
-        if (!l->aead)
-            memcpy(content, data, bytes);
+    if (l->aead) {
         seal_record(l, l->out + l->out_bytes, data, content, bytes);
         l->out_bytes += SKY_PEER_RECORD_HEAD_BYTES + bytes;
         return true;
     }
-    seal_record(l, l->out + l->out_bytes, data, NULL, bytes);
-    l->out_bytes += SKY_PEER_RECORD_HEAD_BYTES;
+    const sky_span span = {(void *)data, bytes};
+    write_piece_head(l, bytes, sum_part(l, part, &span, bytes));
+    if (bytes < LENT_BYTES_MIN) {
+        memcpy(content, data, bytes);
+        l->out_bytes += bytes;
+        return true;
+    }
     l->lent = data;
     l->lent_bytes = bytes;
     return true;
-}
-
-static void add_sum(sky_checksum_state *sum, const sky_span *spans, size_t bytes) {
-    for (uint32_t i = 0; bytes > 0; i++) {
-        size_t now = spans[i].bytes < bytes ? spans[i].bytes : bytes;
-        sky_checksum_add(sum, spans[i].data, now);
-        bytes -= now;
-    }
 }
 
 /* Copy what the spans hold from `at` on. */
@@ -219,14 +250,9 @@ static size_t send_through(sky_peer_link *l, const sky_span *spans, uint32_t spa
     return sent - of_first;
 }
 
-static void pass_plain(sky_peer_link *l, const sky_span *spans, uint32_t span_count, size_t bytes) {
-    sky_checksum_state sum;
-    uint8_t *head = l->out + l->out_bytes;
-    sky_checksum_init(&sum, l->sent++);
-    add_sum(&sum, spans, bytes);
-    sky_store_u32(head, (uint32_t)bytes);
-    plain_tag(sky_checksum_end(&sum), head + 4);
-    l->out_bytes += SKY_PEER_RECORD_HEAD_BYTES;
+static void pass_plain(sky_peer_link *l, const sky_span *spans, uint32_t span_count, size_t bytes,
+                       const sky_peer_part *part) {
+    write_piece_head(l, bytes, sum_part(l, part, spans, bytes));
     size_t went = bytes < LENT_BYTES_MIN ? 0 : send_through(l, spans, span_count);
     gather_spans(spans, span_count, went, l->out + l->out_bytes);
     l->out_bytes += bytes - went;
@@ -235,20 +261,30 @@ static void pass_plain(sky_peer_link *l, const sky_span *spans, uint32_t span_co
         l->out_at = l->out_bytes = 0;
 }
 
-bool sky_peer_link_pass(sky_peer_link *l, const sky_span *spans, uint32_t span_count,
-                        size_t bytes) {
+bool sky_peer_link_pass(sky_peer_link *l, const sky_span *spans, uint32_t span_count, size_t bytes,
+                        const sky_peer_part *part) {
     uint8_t *content = l->behind ? NULL : sky_peer_link_begin(l, bytes);
     assert(bytes <= SKY_PEER_PIECE_BYTES_MAX && span_count < SKY_PEER_SPANS_MAX);
     if (!content)
         return false;
     if (!l->aead) {
-        pass_plain(l, spans, span_count, bytes);
+        pass_plain(l, spans, span_count, bytes, part);
         return true;
     }
     if (span_count != 1)
         gather_spans(spans, span_count, 0, content);
     seal_record(l, l->out + l->out_bytes, span_count == 1 ? spans->data : content, content, bytes);
     l->out_bytes += SKY_PEER_RECORD_HEAD_BYTES + bytes;
+    return true;
+}
+
+bool sky_peer_link_give_up(sky_peer_link *l) {
+    if (!sky_peer_link_begin(l, 0))
+        return false;
+    if (l->aead)
+        sky_peer_link_end(l, 0);
+    else
+        write_piece_head(l, 0, 0);
     return true;
 }
 
@@ -304,21 +340,31 @@ static sky_status fill_buffer(sky_peer_link *l) {
     return status;
 }
 
+/* The sum of a payload is in the head of its last piece; other heads have zeros there. */
+static bool is_piece_head(const incoming *r, const uint8_t *head, uint64_t number) {
+    bool last = !r->more && r->length > 0;
+    return sky_load_u64(head + 12) == piece_check(head, number) &&
+           (last || sky_load_u64(head + 4) == 0);
+}
+
 static sky_status begin_record(sky_peer_link *l, const sky_peer_sink *sink) {
     incoming *r = &l->record;
     uint8_t head[SKY_PEER_RECORD_HEAD_BYTES];
     uint64_t expected = sink->expected(sink->self);
+    bool goes_on = r->more;
     take_in(l, head, sizeof head);
     r->begun = true;
     r->piece = expected > 0;
     r->length = sky_load_u32(head);
     r->got = 0;
     memcpy(r->tag, head + 4, sizeof r->tag);
-    r->more = r->piece && expected > r->length;
+    r->more = r->piece && r->length > 0 && expected > r->length;
     if (!r->piece)
         return r->length >= 1 && r->length <= SKY_PEER_FRAME_BYTES_MAX ? SKY_OK : SKY_E_CORRUPT;
-    if (!l->aead)
-        sky_checksum_init(&r->sum, l->received);
+    if (!l->aead && !is_piece_head(r, head, l->received))
+        return SKY_E_CORRUPT;
+    if (!l->aead && !goes_on)
+        sky_checksum_init(&r->sum, 0);
     return r->length <= SKY_PEER_PIECE_BYTES_MAX && r->length <= expected ? SKY_OK : SKY_E_CORRUPT;
 }
 
@@ -413,16 +459,27 @@ static void place_content(sky_peer_link *l, const sky_peer_sink *sink) {
     }
 }
 
+static sky_status end_plain_piece(sky_peer_link *l, const sky_peer_sink *sink) {
+    incoming *r = &l->record;
+    l->received++;
+    if (r->more || r->length == 0)
+        return sink->piece(sink->self, r->length, NULL);
+    sky_peer_sum sum = {.sum = sky_checksum_end(&r->sum)};
+    sum.right = sum.sum == sky_load_u64(r->tag);
+    return sink->piece(sink->self, r->length, &sum);
+}
+
 static sky_status end_record(sky_peer_link *l, const sky_peer_sink *sink) {
     incoming *r = &l->record;
     r->begun = false;
+    if (r->piece && !l->aead)
+        return end_plain_piece(l, sink);
     if (!open_record(l))
         return SKY_E_CORRUPT;
     if (!r->piece)
         return sink->frame(sink->self, l->content, r->length);
-    if (l->aead)
-        place_content(l, sink);
-    return sink->piece(sink->self, r->length);
+    place_content(l, sink);
+    return sink->piece(sink->self, r->length, NULL);
 }
 
 static sky_status receive_some(sky_peer_link *l, const sky_peer_sink *sink) {

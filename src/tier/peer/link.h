@@ -5,7 +5,9 @@
  *
  * A tag is of the content, its length and its number in this direction, so that records that are
  * changed, repeated, dropped or exchanged end the connection. Sealed, the content is encrypted; in
- * plain the tag is a checksum.
+ * plain the tag is a checksum. But in plain the tag of a piece is of the length and the number
+ * alone, and the last piece's has the checksum of the whole payload, which its sender may know
+ * without a look at the bytes. A payload with another checksum is the sink's to refuse.
  *
  * In plain a payload is sent from where it lies and received where it belongs: behind a piece of it
  * only the head of the next is received. Sealed, it is encrypted from where it lies into the buffer
@@ -25,6 +27,19 @@
 
 typedef struct sky_peer_link sky_peer_link;
 
+/* What a piece is of its payload. */
+typedef struct {
+    bool first, last;
+    const uint64_t *sum; /* checksum (seed 0) of the whole payload, where the sender knows it, for
+                            each of its pieces; NULL: in plain it is taken of what is sent */
+} sky_peer_part;
+
+/* In plain: of a payload that has come whole. */
+typedef struct {
+    uint64_t sum; /* of what came */
+    bool right;   /* that is what was sent */
+} sky_peer_sum;
+
 /* Who takes what comes. A status that is not SKY_OK ends the connection. */
 typedef struct {
     void *self;
@@ -36,8 +51,9 @@ typedef struct {
      * `placed`, which says how many were. */
     uint32_t (*place)(void *self, size_t bytes, sky_span *spans);
     void (*placed)(void *self, size_t bytes);
-    /* A piece came whole and unchanged: it is placed. 0: the other end gives the payload up. */
-    sky_status (*piece)(void *self, size_t bytes);
+    /* A piece came whole: it is placed. 0: the other end gives the payload up. sum: of the payload
+     * that ends with it; NULL: more is to come, or what came was sealed, and is unchanged. */
+    sky_status (*piece)(void *self, size_t bytes, const sky_peer_sum *sum);
 } sky_peer_sink;
 
 /* Take over a connection: *socket is none afterwards. client: which end this is. secrets are
@@ -48,20 +64,26 @@ sky_status sky_peer_link_create(sky_peer_socket *socket, bool client,
 void sky_peer_link_destroy(sky_peer_link *l);
 /* To wait on; it stays the link's. */
 const sky_peer_socket *sky_peer_link_socket(const sky_peer_link *l);
+bool sky_peer_link_is_plain(const sky_peer_link *l);
 
-/* Room for the content of a record; NULL: flush first. `bytes`: at most SKY_PEER_FRAME_BYTES_MAX.
- * What is written there is sent as the record of so many bytes by `end`. */
+/* Room for the content of a frame's record; NULL: flush first. `bytes`: at most
+ * SKY_PEER_FRAME_BYTES_MAX. What is written there is sent as the record of so many bytes by `end`.
+ */
 uint8_t *sky_peer_link_begin(sky_peer_link *l, size_t bytes);
 void sky_peer_link_end(sky_peer_link *l, size_t bytes);
 /* A frame. False: flush first. */
 bool sky_peer_link_send(sky_peer_link *l, const sky_peer_frame *frame);
-/* A record from where it lies, at most SKY_PEER_PIECE_BYTES_MAX. It stays there until a flush ends
+/* A piece from where it lies, at most SKY_PEER_PIECE_BYTES_MAX. It stays there until a flush ends
  * SKY_OK. False: flush first. */
-bool sky_peer_link_lend(sky_peer_link *l, const uint8_t *data, size_t bytes);
-/* A record of the `bytes` bytes of these spans, at most SKY_PEER_SPANS_MAX - 1, which are the
+bool sky_peer_link_lend(sky_peer_link *l, const uint8_t *data, size_t bytes,
+                        const sky_peer_part *part);
+/* A piece of the `bytes` bytes of these spans, at most SKY_PEER_SPANS_MAX - 1, which are the
  * caller's again when this returns: what the kernel does not take at once is copied. False: flush
  * first. */
-bool sky_peer_link_pass(sky_peer_link *l, const sky_span *spans, uint32_t span_count, size_t bytes);
+bool sky_peer_link_pass(sky_peer_link *l, const sky_span *spans, uint32_t span_count, size_t bytes,
+                        const sky_peer_part *part);
+/* A piece of no bytes: the payload is given up. False: flush first. */
+bool sky_peer_link_give_up(sky_peer_link *l);
 /* Send what waits. Errors: SKY_E_BUSY (not all is sent), SKY_E_IO */
 sky_status sky_peer_link_flush(sky_peer_link *l);
 

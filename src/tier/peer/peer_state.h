@@ -227,7 +227,7 @@ sky_status sky__peer_take_done(sky__peer_lane *l);
 uint64_t sky__peer_expected(const sky__peer_lane *l);
 uint32_t sky__peer_place(sky__peer_lane *l, size_t bytes, sky_span *spans);
 void sky__peer_placed(sky__peer_lane *l, size_t bytes);
-sky_status sky__peer_take_piece(sky__peer_lane *l, size_t bytes);
+sky_status sky__peer_take_piece(sky__peer_lane *l, size_t bytes, const sky_peer_sum *sum);
 /* End all that is under way or waits on the lane. */
 void sky__peer_fail_all(sky__peer_lane *l, sky_status status);
 
