@@ -71,14 +71,6 @@ static void cross(shaped *s, uint64_t bytes, sky_batch batch) {
     }
 }
 
-static bool find_coding(void *context, const sky_entry *entry) {
-    sky_item *item = context;
-    if (!sky_key_equal(&entry->key, &item->key))
-        return true;
-    item->coding = entry->coding;
-    return false;
-}
-
 /* A copy of the caller's item, read into memory of our own; false: nobody wants it any more. */
 static bool read_aside(shaped *s, move m, sky_item *out, sky_span *aside) {
     const sky_item *item = sky_batches_enter(s->tier.batches, m.batch, m.item);
@@ -89,7 +81,6 @@ static bool read_aside(shaped *s, move m, sky_item *out, sky_span *aside) {
     sky_batches_leave(s->tier.batches, m.batch);
     aside->data = malloc(aside->bytes ? aside->bytes : 1);
     run_in_memory(s, SKY_OP_GET, out, 1, NULL);
-    s->memory->ops->list(s->memory, find_coding, out); /* memory itself does not tell */
     return true;
 }
 
@@ -188,8 +179,6 @@ static sky_status op_submit(sky_tier *tier, sky_op op, sky_item *items, size_t c
         if (op == SKY_OP_PUT && !takes_time(s))
             continue;
         run_in_memory(s, op, &copy, 1, call);
-        if (op == SKY_OP_HAS)
-            s->memory->ops->list(s->memory, find_coding, &copy);
         const sky_answer answer = {
             .status = copy.status, .bytes = copy.bytes, .tier = copy.tier, .coding = copy.coding};
         sky_batches_answer(s->tier.batches, *out, i, &answer);
