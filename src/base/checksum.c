@@ -5,7 +5,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
-#include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #define XXH_STATIC_LINKING_ONLY
 #include "base/checksum_avx2.h"
@@ -64,13 +66,26 @@ static void checksum_copy_plain(sky_checksum_state *s, void *to, const void *fro
     }
 }
 
-/* SIZE_MAX: this machine does not tell how large its last cache is. */
+/* Of the last cache that a processor shares with others; 0: not known. The C library's sysconf adds
+ * those of an AMD processor up. */
+static size_t cache_bytes(void) {
+    size_t bytes = 0;
+#if defined(__x86_64__)
+    static const unsigned leaves[] = {0x8000001du, 4}; /* AMD's, Intel's */
+    unsigned a, b, c, d;
+    for (size_t i = 0; i < 2 && bytes == 0; i++)
+        for (unsigned n = 0; __get_cpuid_count(leaves[i], n, &a, &b, &c, &d) && (a & 31) != 0; n++)
+            bytes = (size_t)((b >> 22) + 1) * ((b >> 12 & 0x3ff) + 1) * ((b & 0xfff) + 1) * (c + 1);
+#endif
+    return bytes;
+}
+
 static size_t past_bytes(void) {
     static atomic_size_t known; /* 0: not yet */
     size_t bytes = atomic_load_explicit(&known, memory_order_relaxed);
     if (bytes == 0) {
-        long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-        bytes = cache > 0 ? (size_t)cache / PAST_SHARE : SIZE_MAX;
+        bytes = cache_bytes() / PAST_SHARE;
+        bytes = bytes > 0 ? bytes : SIZE_MAX;
         atomic_store_explicit(&known, bytes, memory_order_relaxed);
     }
     return bytes;
