@@ -18,15 +18,9 @@ void sky__histogram_add(sky_histogram *h, const sky_levels *levels, const uint16
 /* Bits × 1024 of the symbols alone, all that occur. */
 static uint64_t table_cost(const sky_histogram *h, uint32_t index) {
     uint64_t cost = 0;
-    for (uint32_t a = 0; a < 2; a++) {
-        const uint8_t *frequency = sky__bank[index][a];
-        for (uint32_t s = 0; s < SKY_SYMBOLS; s++) {
-            uint32_t f = s < SKY_ESCAPE ? frequency[s] : 0;
-            uint32_t bits = f ? sky__bank_cost[f]
-                              : sky__bank_cost[frequency[SKY_ESCAPE]] + 1024u * SKY_ESCAPE_BITS;
-            cost += h->count[a][s] * (uint64_t)bits;
-        }
-    }
+    for (uint32_t a = 0; a < 2; a++)
+        for (uint32_t s = 0; s < SKY_SYMBOLS; s++)
+            cost += h->count[a][s] * (uint64_t)sky_symbol_bits(index, a, s);
     return cost;
 }
 

@@ -31,6 +31,7 @@ static inline __attribute__((always_inline)) void add_symbols(const sky_histogra
 }
 
 void sky__classes_costs_avx2(const sky_histogram *h, uint32_t shift, uint64_t *cost) {
+    const sky_bank_bits *bits = sky__bank_bits();
     uint64_t all = 0;
     for (uint32_t s = 0; s < SKY_SYMBOLS; s++)
         all += h->count[0][s] + (uint64_t)h->count[1][s];
@@ -39,11 +40,10 @@ void sky__classes_costs_avx2(const sky_histogram *h, uint32_t shift, uint64_t *c
         return;
     }
     if (shift) {
-        add_symbols(h, sky__bank_bits_wide[0][0], SKY_BANK_WIDE, (uint32_t)all * shift * 1024,
-                    cost);
+        add_symbols(h, bits->wide[0][0], SKY_BANK_WIDE, (uint32_t)all * shift * 1024, cost);
         return;
     }
-    add_symbols(h, sky__bank_bits_narrow[0][0], SKY_BANK_NARROW, 0, cost);
+    add_symbols(h, bits->narrow[0][0], SKY_BANK_NARROW, 0, cost);
     cost[0] = h->count[0][SKY_SYMBOL_ZERO] + h->count[1][SKY_SYMBOL_ZERO] < all ? SKY_COST_NEVER
                                                                                 : 0;
 }
