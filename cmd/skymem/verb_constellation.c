@@ -433,10 +433,9 @@ const cli_verb cli_verb_constellation = {
         "128 + the signal number.\n"
         "What runs is recorded in $XDG_RUNTIME_DIR/skymem, or in /tmp/skymem-UID/ where "
         "that is not set. Shells with different values do not see each other's satellites. "
-        "Only recorded processes get a signal. Where none is recorded, status and down name those "
-        "that "
-        "run all the same, such as after the record was removed, and fail. --store "
-        "sky+udp:SCENARIO is the ground "
+        "Only recorded processes get a signal. Where none is recorded, status and down name "
+        "those that run all the same, such as after the record was removed, and fail. "
+        "--store sky+udp:SCENARIO is the ground "
         "station for them.",
     .options = (const cli_option[]){{.name = "timeout",
                                      .kind = CLI_NUMBER,
