@@ -31,19 +31,20 @@
 extern const uint8_t sky__bank[SKY_BANK_TABLES][2][SKY_SYMBOLS];
 /* Bits × 1024 of a symbol of frequency f; [0] is unused. */
 extern const uint16_t sky__bank_cost[257];
-/* Bits × 1024 of a symbol under a table that is not 0; of one that the table has not, an escape's. */
+/* Bits × 1024 of a symbol under a table that is not 0; an escape's where the table has it not. */
 static inline uint32_t sky_symbol_bits(uint32_t table, uint32_t a, uint32_t symbol) {
     const uint8_t *frequency = sky__bank[table][a];
     uint32_t f = symbol < SKY_ESCAPE ? frequency[symbol] : 0;
     return f ? sky__bank_cost[f] : sky__bank_cost[frequency[SKY_ESCAPE]] + 1024u * SKY_ESCAPE_BITS;
 }
 
-/* The same of all symbols, made by the first call. Zeros for table 0. */
+/* The same of all symbols, made when the library is loaded and constant from then on: the codec has
+ * no locks. Zeros for table 0. */
 typedef struct {
     _Alignas(32) int16_t narrow[SKY_SYMBOLS][SKY_BANK_NARROW][2];
     _Alignas(32) int16_t wide[SKY_SYMBOLS][SKY_BANK_WIDE][2];
 } sky_bank_bits;
-const sky_bank_bits *sky__bank_bits(void);
+extern sky_bank_bits sky__bank_bits;
 
 static inline uint32_t sky_class_table(uint8_t class) {
     return class < SKY_BANK_NARROW ? class : SKY_BANK_NARROW + (class - SKY_BANK_NARROW) % 24u;

@@ -11,7 +11,7 @@ static inline void add_symbol(const int16_t (*bits)[2], uint32_t tables, uint32_
 
 void sky__classes_costs(const sky_histogram *h, uint32_t shift, uint64_t *cost) {
     uint64_t all = 0, zeros = h->count[0][SKY_SYMBOL_ZERO] + (uint64_t)h->count[1][SKY_SYMBOL_ZERO];
-    const sky_bank_bits *bits = sky__bank_bits();
+    const sky_bank_bits *bits = &sky__bank_bits;
     memset(cost, 0, sky_classes_of_shift(shift) * sizeof *cost);
     for (uint32_t s = 0; s < SKY_SYMBOLS; s++) {
         uint32_t count0 = h->count[0][s], count1 = h->count[1][s];

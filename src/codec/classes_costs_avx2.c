@@ -31,7 +31,7 @@ static inline __attribute__((always_inline)) void add_symbols(const sky_histogra
 }
 
 void sky__classes_costs_avx2(const sky_histogram *h, uint32_t shift, uint64_t *cost) {
-    const sky_bank_bits *bits = sky__bank_bits();
+    const sky_bank_bits *bits = &sky__bank_bits;
     uint64_t all = 0;
     for (uint32_t s = 0; s < SKY_SYMBOLS; s++)
         all += h->count[0][s] + (uint64_t)h->count[1][s];
