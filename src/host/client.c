@@ -500,6 +500,7 @@ static void take_frame(sky__host *h, sky__client *c, const sky_shm_frame *f, int
 void sky__client_open(sky__tenant *t, sky__client *c, uint64_t number, int fd,
                       const sky_local_peer *peer) {
     *c = (sky__client){.fd = fd,
+                       .ended_fd = -1,
                        .tenant = t,
                        .number = number,
                        .peer = *peer,
@@ -521,7 +522,17 @@ static void cancel_runs(const sky__client *c) {
     }
 }
 
+/* It has closed the connection too, or it need not. */
+static void part_from(sky__client *c, int *fd) {
+    sky_local_close(*fd);
+    *fd = -1;
+    c->tenant->stat.clients--;
+    (void)sky_release_owner(c->tenant->cache, c->number, NULL);
+}
+
 void sky__client_close(sky__host *h, sky__client *c, const char *why) {
+    if (c->ended_fd >= 0 && !why)
+        part_from(c, &c->ended_fd);
     if (c->fd < 0)
         return;
     if (why) {
@@ -529,14 +540,17 @@ void sky__client_close(sky__host *h, sky__client *c, const char *why) {
         c->tenant->stat.disconnected++;
     }
     sky_ring_deinit(&c->ring);
-    sky_local_close(c->fd);
-    c->fd = -1;
-    c->tenant->stat.clients--;
     sky__chores_forget(h, c);
     cancel_runs(c);
     free(c->stalled);
     c->stalled = NULL;
-    (void)sky_release_owner(c->tenant->cache, c->number, NULL);
+    if (why && c->lease_count > 0) {
+        sky_local_end(c->fd);
+        c->ended_fd = c->fd;
+        c->fd = -1;
+    } else {
+        part_from(c, &c->fd);
+    }
     drop_stage(c);
     while (c->first) {
         sky__letter *l = c->first;
@@ -548,8 +562,10 @@ void sky__client_close(sky__host *h, sky__client *c, const char *why) {
 
 void sky__clients_dismiss(sky__host *h) {
     for (size_t i = 0; i < SKY_HOST_CLIENTS_MAX; i++)
-        if (h->clients[i].fd >= 0 && h->clients[i].tenant->leaving)
+        if (sky__client_is_here(&h->clients[i]) && h->clients[i].tenant->leaving) {
             sky__client_close(h, &h->clients[i], "its user is served no longer");
+            sky__client_close(h, &h->clients[i], NULL); /* its arena goes too, and stays mapped */
+        }
 }
 
 /* The first message, which alone is not in the ring. */
@@ -570,7 +586,22 @@ static void receive_hello(sky__host *h, sky__client *c) {
         sky__client_close(h, c, status == SKY_E_IO ? NULL : "it does not begin as clients do");
 }
 
+/* It was ended, and says nothing that matters. */
+static void await_end(sky__host *h, sky__client *c) {
+    uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
+    size_t bytes;
+    int passed;
+    sky_status status = sky_local_receive(c->ended_fd, data, sizeof data, &bytes, &passed);
+    sky_local_close(passed);
+    if (status == SKY_E_IO)
+        sky__client_close(h, c, NULL);
+}
+
 void sky__client_hear(sky__host *h, sky__client *c) {
+    if (c->ended_fd >= 0) {
+        await_end(h, c);
+        return;
+    }
     if (!c->greeted) {
         receive_hello(h, c);
         return;

@@ -406,6 +406,34 @@ static void who_leaves_with_leases_and_puts_loses_them(void **state) {
     assert_unharmed();
 }
 
+/* It may be reading it. */
+static void what_one_that_is_ended_was_lent_stays(void **state) {
+    (void)state;
+    sky_cache *cache = others();
+    sky_span span = {"x", 1};
+    sky_item item = {.key = sky_fixture_key(3), .spans = &span, .span_count = 1};
+    assert_int_equal(sky_run(cache, SKY_OP_PUT, &item, 1, NULL), SKY_OK);
+    int fd = greeted();
+    sky_shm_frame f = {.kind = SKY_SHM_RUN, .count = 1, .op = SKY_OP_LEASE};
+    f.orders[0].key = item.key;
+    sky_raw_say(fd, &f, -1);
+    do
+        assert_true(sky_raw_hear(fd, &f, NULL));
+    while (f.kind != SKY_SHM_DONE);
+    assert_int_equal(f.results[0].status, SKY_OK);
+    sky_raw_say(fd, &(sky_shm_frame){.kind = SKY_SHM_STAGED, .stage_bytes = 4096}, -1);
+    while (sky_raw_hear(fd, &f, NULL)) /* until it is ended */
+        ;
+    assert_int_equal(sky_run(cache, SKY_OP_REMOVE, &item, 1, NULL), SKY_OK);
+    sky_cache_close(cache);
+    char *text;
+    assert_int_equal(sky_host_text(host->socket_path, sky_now() + PATIENCE, &text), SKY_OK);
+    assert_non_null(strstr(text, " 1 leases"));
+    free(text);
+    sky_raw_close(fd);
+    assert_unharmed();
+}
+
 /* ---- runs that take long ---- */
 
 /* Say `f` as soon as the host has answered another frame: it looks at rings still, and does not
@@ -728,6 +756,7 @@ int main(void) {
         cmocka_unit_test(who_never_reads_is_let_go),
         cmocka_unit_test(who_never_reads_gets_few_descriptors),
         cmocka_unit_test(who_leaves_with_leases_and_puts_loses_them),
+        cmocka_unit_test(what_one_that_is_ended_was_lent_stays),
         cmocka_unit_test(runs_under_way_have_their_bounds),
         cmocka_unit_test(who_waits_for_room_is_served_when_others_leave),
         cmocka_unit_test(a_listing_is_read_before_the_next),

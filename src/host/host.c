@@ -28,7 +28,7 @@ static sky__client *find_place(sky__host *h, const sky__tenant *t) {
     if (!sky__tenant_has_place(h, t))
         return NULL;
     size_t i = 0;
-    while (i < h->places && h->clients[i].fd >= 0)
+    while (i < h->places && sky__client_is_here(&h->clients[i]))
         i++;
     h->places += i == h->places && i < SKY_HOST_CLIENTS_MAX;
     return i < SKY_HOST_CLIENTS_MAX ? &h->clients[i] : NULL;
@@ -168,9 +168,9 @@ static void wait_clients(sky__host *h, waits *w) {
     w->client_count = 0;
     for (size_t i = 0; i < h->places; i++) {
         sky__client *c = &h->clients[i];
-        if (c->fd < 0)
+        if (!sky__client_is_here(c))
             continue;
-        w->fds[FIXED + w->client_count] = c->fd;
+        w->fds[FIXED + w->client_count] = c->fd >= 0 ? c->fd : c->ended_fd;
         w->clients[w->client_count++] = c;
     }
 }
@@ -231,7 +231,7 @@ static void serve_sockets(sky__host *h, const waits *w) {
         h->busy_until = sky_now() + sky_spin_ns(&h->spin);
     for (size_t i = 0; i < w->client_count; i++) {
         sky__client *c = w->clients[i];
-        if (w->ready[FIXED + i] && c->fd == w->fds[FIXED + i])
+        if (w->ready[FIXED + i] && (c->fd >= 0 ? c->fd : c->ended_fd) == w->fds[FIXED + i])
             sky__client_hear(h, c);
         if (c->fd >= 0 && c->first && c->send_at != 0 && now >= c->send_at)
             sky__client_serve(h, c);
@@ -335,7 +335,7 @@ static sky_status host_start(sky__host *h, sky_error *error) {
     if (!h->clients)
         return sky_fail(error, SKY_E_NOMEM, "no memory");
     for (size_t i = 0; i < SKY_HOST_CLIENTS_MAX; i++)
-        h->clients[i].fd = -1;
+        h->clients[i].fd = h->clients[i].ended_fd = -1;
     sky_descriptors_raise();
     sky_status status = o->listen_fd > 0 ? sky_local_adopt(o->listen_fd, &h->listener, error)
                                          : sky_local_listen(o->socket_path, &h->listener, error);

@@ -10,7 +10,8 @@
  *   chores.c     listings, checks and numbers, on threads of each tenant
  *
  * A client is not trusted. What breaks the protocol ends its connection and nothing else: its runs
- * are cancelled, its leases released, its stage unmapped. */
+ * are cancelled, its stage unmapped. What it was lent stays until it has closed the connection too,
+ * as one that was ended for want of memory may be reading it. */
 #ifndef SKY_HOST_HOST_H
 #define SKY_HOST_HOST_H
 
@@ -105,6 +106,7 @@ typedef struct {
 
 typedef struct sky__client {
     int fd;        /* -1: none */
+    int ended_fd;  /* of one that was ended and may still read what it was lent; -1: none */
     sky_ring ring; /* once it is greeted */
     sky__tenant *tenant;
     uint64_t number; /* the owner of its leases */
@@ -195,7 +197,12 @@ void sky__tenants_hand_over(sky__host *h);
 /* A new connection in a free place. Its frames are read from now on. */
 void sky__client_open(sky__tenant *t, sky__client *c, uint64_t number, int fd,
                       const sky_local_peer *peer);
-/* End it: cancel, release, unmap. `why`: what it did wrong, for the log; NULL: it left. */
+/* There is one in this place, or one that was ended there and still has leases. */
+static inline bool sky__client_is_here(const sky__client *c) {
+    return c->fd >= 0 || c->ended_fd >= 0;
+}
+/* End it: cancel, release, unmap. `why`: what it did wrong, for the log; NULL: it left. The leases
+ * of one that did not leave last until it does: it may be reading. */
 void sky__client_close(sky__host *h, sky__client *c, const char *why);
 /* End those of tenants that leave. */
 void sky__clients_dismiss(sky__host *h);

@@ -243,6 +243,10 @@ sky_status sky_local_send(int fd, const void *data, size_t bytes, int passed) {
     return sent < 0 && (errno == EAGAIN || errno == ENOBUFS) ? SKY_E_BUSY : SKY_E_IO;
 }
 
+void sky_local_end(int fd) {
+    (void)shutdown(fd, SHUT_WR);
+}
+
 bool sky_local_is_read(int fd) {
     int unread;
     return ioctl(fd, SIOCOUTQ, &unread) == 0 && unread == 0;

@@ -42,7 +42,8 @@ int sky_local_accept(const sky_local_listener *l, sky_local_peer *peer, bool *ex
 /* Errors: SKY_E_PARAM (the path), SKY_MISS (nobody listens there), SKY_E_BUSY (too many wait to be
  *         accepted), SKY_E_DENIED, SKY_E_IO */
 sky_status sky_local_connect(const char *path, int *fd, sky_local_peer *peer);
-void sky_local_close(int fd);    /* -1 is fine */
+void sky_local_close(int fd); /* -1 is fine */
+void sky_local_end(int fd);   /* the peer reads to the end; the connection lasts until it closes */
 int sky_local_duplicate(int fd); /* -1: no descriptors are left */
 uint32_t sky_local_user(void);   /* of this process */
 /* A user's number by its name, or as it is written. */

@@ -90,7 +90,7 @@ sky_status sky__shm_link_open(const char *path, uint32_t user, const sky__shm_pa
     sky__shm_link *l = calloc(1, sizeof *l);
     if (!l)
         return SKY_E_NOMEM;
-    l->fd = -1;
+    l->fd = l->ended_fd = -1;
     sky_status status = connect_by(path, user, until, &l->fd);
     if (status == SKY_OK) {
         sky_fork_drop(l->fd); /* else a child keeps what the host lent to this process */
@@ -113,10 +113,17 @@ static void drop_stage(sky__shm_link *l) {
     l->stage_bytes = 0;
 }
 
+static void close_socket(int fd) {
+    sky_fork_keep(fd);
+    sky_local_close(fd);
+}
+
 void sky__shm_link_cut(sky__shm_link *l) {
     sky_ring_deinit(&l->ring);
-    sky_fork_keep(l->fd);
-    sky_local_close(l->fd);
+    if (l->fd >= 0 && l->lease_count > 0)
+        l->ended_fd = l->fd;
+    else
+        close_socket(l->fd);
     l->fd = -1;
     drop_stage(l);
     while (l->first) {
@@ -130,6 +137,7 @@ void sky__shm_link_destroy(sky__shm_link *l) {
     if (!l)
         return;
     sky__shm_link_cut(l);
+    close_socket(l->ended_fd);
     sky_pages_release(l->arena, l->arena_bytes);
     free(l);
 }

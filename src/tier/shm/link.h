@@ -27,6 +27,7 @@ typedef struct {
 typedef struct sky__shm_link {
     struct sky__shm_link *next; /* of those with leases out that are no longer connected */
     int fd;                     /* -1: the connection is over */
+    int ended_fd;               /* of one that is over, while leases are out; -1: none */
     sky_ring ring;              /* once it is welcome */
     uint64_t serial;            /* of the links of a tier: the owner of its leases */
     uint32_t lease_count;       /* out: the arena stays mapped */
@@ -48,7 +49,8 @@ typedef struct sky__shm_link {
  *         SKY_E_NOMEM */
 sky_status sky__shm_link_open(const char *path, uint32_t user, const sky__shm_part *part,
                               sky_time until, sky__shm_link **out);
-/* Close the connection; what is mapped stays. */
+/* Nothing is sent or received over it any more; what is mapped stays. While leases are out the
+ * socket is left open, which tells the host that this process may be reading. */
 void sky__shm_link_cut(sky__shm_link *l);
 /* NULL is fine. */
 void sky__shm_link_destroy(sky__shm_link *l);

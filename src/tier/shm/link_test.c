@@ -178,12 +178,35 @@ static void a_good_segment_is_shown(void **state) {
     sky_local_close(good);
 }
 
+/* The host takes a lease for over when the connection is closed. */
+static void the_socket_stays_while_leases_are_out(void **state) {
+    (void)state;
+    for (uint32_t leases = 0; leases < 2; leases++) {
+        script s = {welcome(4 * SEGMENT, SEGMENT), {0}, -1};
+        sky_thread thread = {0};
+        sky__shm_link *link = NULL;
+        assert_int_equal(sky_thread_start(&thread, "host", be_host, &s), SKY_OK);
+        assert_int_equal(sky__shm_link_open(path, sky_local_user(), &(sky__shm_part){0},
+                                            sky_now() + PATIENCE, &link),
+                         SKY_OK);
+        const int fd = link->fd;
+        link->lease_count = leases;
+        sky__shm_link_cut(link);
+        assert_int_equal(link->fd, -1);
+        assert_int_equal(fcntl(fd, F_GETFD) >= 0, leases > 0);
+        sky__shm_link_destroy(link);
+        assert_int_equal(fcntl(fd, F_GETFD), -1);
+        sky_thread_join(&thread);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(descriptors_of_the_wrong_kind),
         cmocka_unit_test(segments_out_of_place),
         cmocka_unit_test(welcomes_without_sense),
         cmocka_unit_test(a_good_segment_is_shown),
+        cmocka_unit_test(the_socket_stays_while_leases_are_out),
     };
     if (!mkdtemp(folder) || sky_pages_reserve(SEGMENT, (void **)&region, NULL) != SKY_OK)
         return 1;
