@@ -16,7 +16,7 @@
 #define NO_ROW       UINT32_MAX
 #define SHARE        64 /* of the folder's limit: the most that one segment takes */
 #define SLACK_SHARE  16
-#define CLEARED_BITS 1024
+#define CLEARED_BITS 65536
 #define FULL_NS      SKY_MS(500) /* what others remove is seen so late */
 #define TABLE_BYTES  (SKY_SEGMENT_ROWS * SKY_SEGMENT_ROW_BYTES)
 
@@ -740,7 +740,7 @@ static sky_status remove_key(sky_disk_segments *s, const sky_key *key, bool sync
     if (status != SKY_OK)
         return status;
     if (g->rows[p.row].state == SKY_ROW_LIVE && g->rows[p.row].row.sequence == p.sequence)
-        drop_row(s, g, p.row);
+        drop_cleared(s, g, p.row);
     *freed_bytes = (uint64_t)p.unit_count * SKY_SEGMENT_UNIT_BYTES;
     return synced ? sky_file_sync(g->fd) : SKY_OK;
 }
@@ -778,7 +778,7 @@ bool sky_disk_segments_settle(sky_disk_segments *s, const sky_key *key, bool kee
         if (keep && sky_file_sync(g->fd) == SKY_OK)
             clear_replaced(s, key);
         if (!keep && sky_segment_row_clear(g, p.row) == SKY_OK) {
-            drop_row(s, g, p.row);
+            drop_cleared(s, g, p.row);
             uint32_t top = newest_row(s, key);
             again = top != NO_ROW && newest_below(s, key, row_of(s, top)->row.sequence) != NO_ROW;
         }

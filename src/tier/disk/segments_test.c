@@ -248,12 +248,36 @@ static void what_another_cleared_is_synced(void **state) {
         assert_int_equal(remove_key(f.s, 1), SKY_OK);
         assert_true(syncs > 0);
         syncs = 0;
-        put(f.s, 1, &old);
-        assert_int_equal(remove_key(f.s, 1), SKY_OK);
+        const uint64_t another = UINT64_C(1) << 40;
+        put(f.s, another, &old);
+        assert_int_equal(remove_key(f.s, another), SKY_OK);
         assert_int_equal(syncs, 0);
         sky_disk_segments_destroy(other);
         set_close(&f);
     }
+}
+
+/* The row that a removal cleared, and that of the next value, may lie in two segments: a power
+ * failure must not keep the second clearing alone, as the first value would come back. */
+static void a_second_removal_syncs_the_first(void **state) {
+    (void)state;
+    fixture f = set_open(LIMIT);
+    sky_disk_place old, first = put(f.s, 1, &old), found = first;
+    uint64_t n = 1;
+    while (found.segment == first.segment)
+        found = put(f.s, ++n, &old);
+    assert_int_equal(remove_key(f.s, n), SKY_OK); /* syncs both, as they are new */
+    for (uint64_t i = 1; i <= 2; i++) {           /* the place is free, and another key takes it */
+        assert_int_equal(remove_key(f.s, 1), SKY_OK);
+        found = put(f.s, i, &old);
+        assert_int_equal(found.segment, first.segment);
+    }
+    found = put(f.s, 1, &old);
+    assert_int_not_equal(found.segment, first.segment);
+    syncs = 0;
+    assert_int_equal(remove_key(f.s, 1), SKY_OK);
+    assert_true(syncs > 0);
+    set_close(&f);
 }
 
 static uint64_t blocks_of(const fixture *f) {
@@ -573,6 +597,7 @@ int main(void) {
         cmocka_unit_test(a_removal_takes_all_rows),
         cmocka_unit_test(several_share_a_folder),
         cmocka_unit_test(what_another_cleared_is_synced),
+        cmocka_unit_test(a_second_removal_syncs_the_first),
         cmocka_unit_test(places_are_used_again),
         cmocka_unit_test(free_places_give_their_blocks_back),
         cmocka_unit_test(segments_without_rows_do_not_pile_up),
