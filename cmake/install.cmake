@@ -95,5 +95,7 @@ add_custom_command(OUTPUT ${man3}/skymem_cache.3
   DEPENDS ${headers} ${CMAKE_SOURCE_DIR}/tools/manual3 VERBATIM)
 add_custom_target(man3 ALL DEPENDS ${man3}/skymem_cache.3)
 install(DIRECTORY ${man3}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man3 FILES_MATCHING PATTERN "*.3")
-install(FILES share/systemd/skymemd.service share/systemd/skymemd.socket DESTINATION lib/systemd/user)
+# share: of ~/.local a user's manager looks there alone
+install(FILES share/systemd/skymemd.service share/systemd/skymemd.socket
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/systemd/user)
 install(FILES share/man/skymemd.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)

@@ -169,9 +169,7 @@ expect 2 env LISTEN_PID=1 LISTEN_FDS=1 "$skymemd" --store mem:4MiB
 says "--socket: is missing"
 
 # the units name options that there are
-sed "s:^ExecStart=skymemd :ExecStart=$skymemd :" share/systemd/skymemd.service \
-    >"$work/skymemd.service"
-cp share/systemd/skymemd.socket "$work"
+cp share/systemd/skymemd.service share/systemd/skymemd.socket "$work"
 if command -v systemd-analyze >/dev/null; then
     for unit in "$work/skymemd.service" "$work/skymemd.socket"; do
         XDG_RUNTIME_DIR=$work expect 0 systemd-analyze --user --man=no verify "$unit"

@@ -201,7 +201,7 @@ done <"$work/verbs"
 [ -s "$prefix/share/man/man1/skymem.1" ] || fail "no man page for skymem"
 [ -x "$prefix/bin/skymemd" ] || fail "no skymemd"
 for unit in skymemd.service skymemd.socket; do
-    [ -s "$prefix/lib/systemd/user/$unit" ] || fail "no $unit"
+    [ -s "$prefix/share/systemd/user/$unit" ] || fail "no $unit"
 done
 # a verb of the laboratory finds its program, and that one the scenarios
 env -u LD_LIBRARY_PATH "$prefix/bin/skymem" sim demo-hop --until 1 >"$work/log" 2>&1 ||
