@@ -62,11 +62,26 @@ static void a_value_just_set_may_have_one_copy(void **state) {
     }
 }
 
+/* Copies that were moved may have met on one satellite. */
+static void a_value_just_moved_may_have_one_copy(void **state) {
+    (void)state;
+    for (int fresh = 0; fresh < 2; fresh++) {
+        sky_check_copies c = begin();
+        sky_check_copies_moved(&c, KEY, 1000 - REPAIR - !fresh);
+        sky_check_copies_moved(&c, OTHER, 1000);
+        sky_check_copies_quiet(&c, 1000);
+        crash(&c, 1, 10, true, 1000);
+        assert_int_equal(sky_check_copies_explained(&c, KEY, VERSION), fresh);
+        sky_check_copies_deinit(&c);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_crashes_at_a_time_explain_a_loss),
         cmocka_unit_test(a_copy_that_stayed_away_explains_nothing),
         cmocka_unit_test(a_value_just_set_may_have_one_copy),
+        cmocka_unit_test(a_value_just_moved_may_have_one_copy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -130,14 +130,25 @@ static void on_event(void *context, const sky_world_event *e) {
     }
 }
 
+static void note_move(run *r, const sky_datagram *message) {
+    sky_message m;
+    if (r->copies_noted && sky_message_decode(message->data, message->bytes, &m) == SKY_OK &&
+        m.type == SKY_WIRE_MOVE)
+        sky_check_copies_moved(&r->copies, sky_value_key_number(&m.id.key),
+                               sky_world_now(r->world));
+}
+
 static void on_message(void *context, sky_world_tap_kind kind, const sky_node *node,
                        const sky_datagram *message) {
     run *r = context;
-    if (kind == SKY_TAP_ASKED)
+    if (kind == SKY_TAP_ASKED) {
         sky_request_log_said(&r->log, sky_world_now(r->world),
                              message->from.slot > 0 ? message->from.slot - 1 : 0, message);
-    else
-        sky_check_nodes_tap(&r->nodes, kind, node, message);
+        return;
+    }
+    sky_check_nodes_tap(&r->nodes, kind, node, message);
+    if (kind == SKY_TAP_HEARD)
+        note_move(r, message);
 }
 
 /* ---- what the world asks of us ---- */
