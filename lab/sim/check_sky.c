@@ -19,6 +19,7 @@ void sky_check_sky_init(sky_check_sky *c, const sky_scenario *s) {
         .mend_ns = sky_check_mend_ns(s),
         .column_rows = s->placement.window_planes,
         .block_chunks = chunks * (s->parity + (s->replicas ? s->replicas : 1)),
+        .block_numbers = (uint32_t)(chunks * (1 + s->parity)),
         .row_chunks = (uint32_t)((chunks + s->placement.servers - 1) / s->placement.servers)};
 }
 

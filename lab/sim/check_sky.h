@@ -18,7 +18,8 @@ typedef struct {
     bool parity; /* pieces that were lost were back in `mend_ns` */
     sky_time mend_ns;
     bool agrees; /* what no block owns, or owns and lacks, is explained by what went wrong */
-    uint64_t block_chunks; /* of a value, with its copies and parity, at most */
+    uint64_t block_chunks;  /* of a value, with its copies and parity, at most */
+    uint32_t block_numbers; /* of a value's chunks and parity are not higher than this */
 } sky_check_sky;
 
 /* What may have taken chunks, or left some behind, so far. */

@@ -666,10 +666,9 @@ static sky_status run_prepare(run *r, const sky_sim_options *options, sky_error 
     }
     bool fine = sky__run_land_init(r) == SKY_OK;
     fine &= sky_check_fresh_init(&r->fresh, s->workload.keys) == SKY_OK;
-    r->copies_noted = r->sky.copies > 1 && s->parity == 0 && !sky__run_several(r);
+    r->copies_noted = r->sky.copies > 1 && !sky__run_several(r);
     if (r->copies_noted)
-        fine &= sky_check_copies_init(&r->copies, s->workload.keys,
-                                      (uint32_t)(r->sky.block_chunks / r->sky.copies),
+        fine &= sky_check_copies_init(&r->copies, s->workload.keys, r->sky.block_numbers,
                                       r->sky.repair_ns) == SKY_OK;
     for (uint32_t i = 0; i <= s->ground_count; i++) {
         r->at[i].latencies = calloc(1, sizeof *r->at[i].latencies);

@@ -135,19 +135,22 @@ static bool copy_is_due(const survey *s, uint32_t block, uint32_t number) {
     return false;
 }
 
-/* May a chunk of this block be nowhere although copies are made again? A piece of a stripe that has
- * no copy is made again from the others. */
-static bool may_be_nowhere(const survey *s, const sky_session_entry *entry) {
+/* Is it known why a chunk of this block has no copy, or fewer than it should? A piece of a stripe
+ * that has none is made again from the others, as one, and its copies then from that. */
+static bool is_explained(const survey *s, const sky_session_entry *entry, uint32_t copies) {
     const sky_world *w = s->world;
-    return s->parity > 0 ||
-           (w->loss_known && w->loss_known(w->loss_context, &entry->key, entry->version));
+    const bool stripes = s->parity > 0;
+    if (copies == 0 && stripes)
+        return true;
+    return (copies == 0 || stripes) && w->loss_known &&
+           w->loss_known(w->loss_context, &entry->key, entry->version);
 }
 
 /* Fewer copies than there should be, although they could have been made again. Where all satellites
  * are always joined that also holds for a chunk that is gone, unless it is known why. */
 static bool is_thin(const survey *s, uint32_t block, const sky_session_entry *entry,
                     uint32_t number, uint32_t copies) {
-    return copies < sky_session_copies(s->session) && (copies > 0 || !may_be_nowhere(s, entry)) &&
+    return copies < sky_session_copies(s->session) && !is_explained(s, entry, copies) &&
            (sky_frame_whole(s->frame) || copy_is_due(s, block, number));
 }
 
