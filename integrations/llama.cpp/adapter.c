@@ -15,18 +15,13 @@
 #define CONTEXT_DEFAULT 512u
 #define CONTEXT_STEP    256u /* llama.cpp's own rounding */
 
-static char last_error[256];
+static _Thread_local char last_error[256]; /* llama.cpp tells it on the thread that asks */
+static bool shown;
 
 static void keep_error(enum ggml_log_level level, const char *text, void *unused) {
     (void)unused;
-    static bool shown_known, shown;
     if (level != GGML_LOG_LEVEL_ERROR)
         return;
-    if (!shown_known) {
-        const char *wanted = getenv("SKYMEM_LOG");
-        shown = wanted && strncmp(wanted, "debug", 5) == 0;
-        shown_known = true;
-    }
     if (shown)
         fputs(text, stderr);
     snprintf(last_error, sizeof last_error, "%s", text);
@@ -169,13 +164,24 @@ static sky_status make_slots(sky_llama *llama, uint32_t count, sky_error *error)
     return SKY_OK;
 }
 
-sky_status sky_llama_open(const sky_llama_options *options, sky_llama **out, sky_error *error) {
+/* Others wait for it without sleep: it takes some milliseconds, once. */
+static void start_once(void) {
+    static atomic_flag held = ATOMIC_FLAG_INIT;
     static bool started;
+    while (atomic_flag_test_and_set(&held))
+        ;
     if (!started) {
+        const char *wanted = getenv("SKYMEM_LOG");
+        shown = wanted && strncmp(wanted, "debug", 5) == 0;
         llama_log_set(keep_error, NULL);
         llama_backend_init();
         started = true;
     }
+    atomic_flag_clear(&held);
+}
+
+sky_status sky_llama_open(const sky_llama_options *options, sky_llama **out, sky_error *error) {
+    start_once();
     sky_llama *llama = calloc(1, sizeof *llama);
     if (!llama)
         return sky__llama_fail(error, SKY_E_NOMEM, "no memory for the model");
