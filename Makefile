@@ -11,7 +11,7 @@ MODEL ?=
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 
-.PHONY: all setup build models demo experiment test check check-checkers abi python wheel trials bench fuzz soak sim fmt tidy install uninstall clean help
+.PHONY: all setup build models demo experiment test check check-checkers abi python vllm wheel trials bench fuzz soak sim fmt tidy install uninstall clean help
 .DEFAULT_GOAL := all
 
 help: ## this list
@@ -65,6 +65,12 @@ python: ## fetch torch and Transformers (300 MB); test the Python package with t
 	@tools/build $(BUILD)
 	@tools/transformers $(BUILD)
 	@tools/test $(BUILD) -R 'integration/(python|transformers)'
+
+vllm: ## fetch torch and vLLM for the CPU (a gigabyte); test the connector in real engines
+	@tools/setup build
+	@tools/build $(BUILD)
+	@tools/vllm $(BUILD)
+	@tools/test $(BUILD) -R 'integration/vllm'
 
 check-checkers: ## build bugs on purpose, and see that the simulator's checkers find each (5 to 10 minutes)
 	@tools/setup build

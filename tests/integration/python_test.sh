@@ -25,12 +25,14 @@ bin=$build/python/venv/bin
 "$bin/pip" install -q --disable-pip-version-check --no-deps --force-reinstall "$wheel" || exit 1
 
 tests=bindings/python/tests
-"$bin/pytest" -q -p no:cacheprovider "$tests" --ignore "$tests/transformers" || fail "pytest"
+"$bin/pytest" -q -p no:cacheprovider "$tests" --ignore "$tests/transformers" \
+    --ignore "$tests/vllm" || fail "pytest"
 site=$("$bin/python" -P -c 'import os, skymem; print(os.path.dirname(skymem.__file__))')
 config=$PWD/bindings/python/pyproject.toml
 cd "$work" || exit 1
 "$bin/pytest" -q -p no:cacheprovider --doctest-modules --ignore "$site/transformers.py" \
     --ignore "$site/prompt_cache.py" \
+    --ignore "$site/vllm.py" --ignore "$site/vllm_keys.py" \
     --ignore "$site/calibration.py" "$site" ||
     fail "examples in docstrings"
 "$bin/mypy" --strict --config-file "$config" -p skymem || fail "mypy"
