@@ -170,7 +170,7 @@ static void wait_clients(sky__host *h, waits *w) {
         sky__client *c = &h->clients[i];
         if (!sky__client_is_here(c))
             continue;
-        w->fds[FIXED + w->client_count] = c->fd >= 0 ? c->fd : c->ended_fd;
+        w->fds[FIXED + w->client_count] = sky__client_socket(c);
         w->clients[w->client_count++] = c;
     }
 }
@@ -231,7 +231,7 @@ static void serve_sockets(sky__host *h, const waits *w) {
         h->busy_until = sky_now() + sky_spin_ns(&h->spin);
     for (size_t i = 0; i < w->client_count; i++) {
         sky__client *c = w->clients[i];
-        if (w->ready[FIXED + i] && (c->fd >= 0 ? c->fd : c->ended_fd) == w->fds[FIXED + i])
+        if (w->ready[FIXED + i] && sky__client_socket(c) == w->fds[FIXED + i])
             sky__client_hear(h, c);
         if (c->fd >= 0 && c->first && c->send_at != 0 && now >= c->send_at)
             sky__client_serve(h, c);

@@ -197,9 +197,12 @@ void sky__tenants_hand_over(sky__host *h);
 /* A new connection in a free place. Its frames are read from now on. */
 void sky__client_open(sky__tenant *t, sky__client *c, uint64_t number, int fd,
                       const sky_local_peer *peer);
-/* There is one in this place, or one that was ended there and still has leases. */
+/* Of who is in this place, or was ended there and still has leases; -1: nobody. */
+static inline int sky__client_socket(const sky__client *c) {
+    return c->fd >= 0 ? c->fd : c->ended_fd;
+}
 static inline bool sky__client_is_here(const sky__client *c) {
-    return c->fd >= 0 || c->ended_fd >= 0;
+    return sky__client_socket(c) >= 0;
 }
 /* End it: cancel, release, unmap. `why`: what it did wrong, for the log; NULL: it left. The leases
  * of one that did not leave last until it does: it may be reading. */
