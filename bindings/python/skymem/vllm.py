@@ -12,7 +12,7 @@ has one connector, which looks keys up and plans; the worker has another, which 
     worker     start_load_kv                store -> paged tensors, before the forward pass
                wait_for_save                paged tensors -> host memory; a thread stores it
 
-A block that does not come whole is told to vLLM, which computes it (`failed`). Steps that were
+A block that does not come whole is reported to vLLM, which computes it (`failed`). Steps that were
 planned before the scheduler heard of it may build on that block, so they save nothing (`clean`).
 """
 
