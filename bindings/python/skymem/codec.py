@@ -196,7 +196,7 @@ def decode_stream(
     kv: Literal["k", "v"] = "k", first_position: int = 0, element: str | None = None,
 ) -> None:  # fmt: skip
     """Decode a bare stream into an array of its shape."""
-    options = (0, False, False, 0.0, first_position, profile, element)
+    options = (0, False, False, 1.0, first_position, profile, element)
     _core.stream_decode(data, out, layer, _kv(kv), options)
 
 

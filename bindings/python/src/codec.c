@@ -151,6 +151,10 @@ static int coding_parse(PyObject *tuple, coding *out) {
                           &out->first_position, &profile, &element) ||
         profile_parse(profile, &out->profile) < 0 || element_parse(element, &out->wanted) < 0)
         return -1;
+    if (out->how.step_scale == 0) { // in C the same as 1
+        PyErr_SetString(PyExc_ValueError, "step_scale: 1e-6 to 1e6, not 0");
+        return -1;
+    }
     out->how.level = (sky_level)level;
     out->how.plain = plain;
     out->how.first_token_raw = raw;

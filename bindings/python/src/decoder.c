@@ -145,6 +145,8 @@ static PyObject *profile_match(PyObject *module, PyObject *args) {
         PyErr_SetString(PyExc_TypeError, "profile: a skymem.Profile is wanted");
         return NULL;
     }
+    if (shape.layer >= sky_profile_layer_count(profile))
+        return raise_status(SKY_E_PARAM, "match: the profile has no layer %u", shape.layer);
     if (rows_open(rows_object, false, wanted, "rows", &v, &rows) < 0)
         return NULL;
     shape.element = rows.element;
