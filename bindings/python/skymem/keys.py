@@ -11,17 +11,21 @@ ZEROS = bytes(32)
 
 
 def block_keys(
-    tokens: Sequence[int], *, namespace: bytes = ZEROS, block_tokens: int = BLOCK_TOKENS
-) -> list[bytes]:
+    tokens: Sequence[int], *, namespace: bytes = ZEROS, block_tokens: int = BLOCK_TOKENS,
+    after: bytes | None = None,
+) -> list[bytes]:  # fmt: skip
     """Keys of the whole blocks of a prompt. Equal keys mean equal prefixes.
 
     namespace: 32 bytes that change with everything that makes a KV cache invalid (see `digest`).
+    after: the key of the block before the first token; None: the prompt begins there.
 
     >>> one, two = block_keys(range(256)), block_keys([*range(128), 0])
     >>> len(one), one[0] == two[0]
     (2, True)
+    >>> block_keys(range(128, 256), after=one[0]) == one[1:]
+    True
     """
-    return _core.block_keys(namespace, tokens, block_tokens)
+    return _core.block_keys(namespace, tokens, block_tokens, after)
 
 
 def digest(*pieces: _core.Buffer) -> bytes:

@@ -88,26 +88,33 @@ uint32_t *tokens_of(PyObject *object, size_t *count) {
 
 static PyObject *block_keys(PyObject *module, PyObject *args) {
     (void)module;
-    PyObject *space, *object;
+    PyObject *space, *object, *after;
     unsigned int block_tokens;
     sky_namespace ns;
+    sky_key key;
     size_t count;
-    if (!PyArg_ParseTuple(args, "OOO&", &space, &object, read_u32, &block_tokens) ||
-        namespace_parse(space, &ns) < 0)
+    if (!PyArg_ParseTuple(args, "OOO&O", &space, &object, read_u32, &block_tokens, &after) ||
+        namespace_parse(space, &ns) < 0 ||
+        (after != Py_None && block_key_parse(after, "after", &key) < 0))
         return NULL;
+    if (!block_tokens) {
+        PyErr_SetString(PyExc_ValueError, "block_tokens: 1 or more, not 0");
+        return NULL;
+    }
     uint32_t *tokens = tokens_of(object, &count);
     if (!tokens)
         return NULL;
-    size_t blocks = block_tokens ? count / block_tokens : 0;
-    sky_key *keys = PyMem_Calloc(blocks + 1, sizeof *keys);
-    PyObject *list = keys ? PyList_New((Py_ssize_t)blocks) : PyErr_NoMemory();
-    if (list) {
-        (void)sky_block_keys(&ns, tokens, count, block_tokens, keys, blocks);
-        for (size_t i = 0; i < blocks; i++)
-            PyList_SetItem(list, (Py_ssize_t)i,
-                           PyBytes_FromStringAndSize((char *)keys[i].bytes, SKY_KEY_BYTES));
+    size_t blocks = count / block_tokens;
+    PyObject *list = PyList_New((Py_ssize_t)blocks);
+    for (size_t i = 0; list && i < blocks; i++) {
+        bool first = i == 0 && after == Py_None;
+        sky_block_key(&ns, first ? NULL : &key, tokens + i * block_tokens, block_tokens, &key);
+        PyObject *bytes = PyBytes_FromStringAndSize((char *)key.bytes, SKY_KEY_BYTES);
+        if (bytes)
+            PyList_SetItem(list, (Py_ssize_t)i, bytes);
+        else
+            Py_CLEAR(list);
     }
-    PyMem_Free(keys);
     PyMem_Free(tokens);
     return list;
 }
@@ -182,7 +189,7 @@ static PyObject *salt_read(PyObject *module, PyObject *path) {
 }
 
 static PyMethodDef functions[] = {
-    {"block_keys", block_keys, METH_VARARGS, "(namespace, tokens, block_tokens): keys of blocks."},
+    {"block_keys", block_keys, METH_VARARGS, "(namespace, tokens, block_tokens, after): keys."},
     {"digest", digest, METH_O, "BLAKE2b-256 of pieces."},
     {"content_hash", content_hash, METH_O, "XXH3-64, against accidents, not adversaries."},
     {"namespace_salt", salted, METH_VARARGS, "(namespace, salt): the namespace of a tenant."},

@@ -68,6 +68,7 @@ BAD: list[tuple[Callable[[skymem.Cache], Any], type[Exception], str]] = [
     (lambda c: c.put("a", b"x", if_version=1), skymem.UnsupportedError, "keeps versions"),
     (lambda c: c.remove("a", if_version=0), skymem.UnsupportedError, "`tiers` names it"),
     (lambda c: skymem.block_keys([1] * 128, block_tokens=2**32 + 1), ValueError, "below 2..32"),
+    (lambda c: skymem.block_keys([1] * 128, block_tokens=0), ValueError, "1 or more, not 0"),
     (lambda c: skymem.block_keys([-1] * 128), ValueError, "0 or more and below 2..32.*not -1"),
     (lambda c: skymem.block_keys([2**32] * 128), ValueError, "below 2..32"),
     (lambda c: c.get("a", timeout="1"), TypeError, "timeout: seconds or None.*not '1'"),
@@ -79,6 +80,9 @@ BAD: list[tuple[Callable[[skymem.Cache], Any], type[Exception], str]] = [
     (lambda c: skymem.register_tier("wide", dict, threads=2**32), ValueError, "below 2..32"),
     (lambda c: skymem.block_keys([0.5] * 128), TypeError, "."),  # type: ignore[list-item]
     (lambda c: skymem.block_keys([1], namespace=b"x"), ValueError, "namespace"),
+    (lambda c: skymem.block_keys([1] * 128, after=b"x"), ValueError, "after: a block's key has 32"),
+    (lambda c: skymem.block_keys([1] * 128, after="x"),  # type: ignore[arg-type]
+     TypeError, "after: a block's key is bytes"),
     (lambda c: skymem.Cache("what:ever"), skymem.UrlError, "no store is called 'what'"),
     (lambda c: skymem.Cache("sky:nope"), skymem.UrlError, "sky:nope: .* there are .*, seed, "),
     (lambda c: skymem.Cache([]), skymem.ParamError, "."),

@@ -87,6 +87,14 @@ def test_blocks_have_parents_and_prefixes(tiered: skymem.Cache) -> None:
     assert tiered.has_many(keys[:3]) == [False] * 3
 
 
+def test_keys_go_on_after_a_block() -> None:
+    keys = skymem.block_keys(range(1000), block_tokens=64)
+    for n in range(1, 15):
+        rest = skymem.block_keys(range(64 * n, 1000), block_tokens=64, after=keys[n - 1])
+        assert rest == keys[n:]
+    assert skymem.block_keys(range(63), block_tokens=64, after=keys[0]) == []
+
+
 def test_a_prefix_is_as_long_as_its_first_gap(cache: skymem.Cache) -> None:
     keys = skymem.block_keys(range(3000), block_tokens=1)
     cache.put_many(keys, [b"x"] * len(keys), parents=[None, *keys[:-1]])
