@@ -77,11 +77,22 @@ class Tracked:
     """A request. Counts are in blocks: found in the store from `first` on, offered to it."""
 
     request: Any
+    namespace: bytes
+    keys: list[bytes] = field(default_factory=list)
     ids: list[int] = field(default_factory=list)
     first: int = 0
     found: int = 0
     load: bool = False
     saved: int = 0
+
+    def key_blocks(self, blocks: int, size: int) -> list[bytes]:
+        """Keys of the leading blocks, of `size` tokens each. Their tokens stay as they are."""
+        have = len(self.keys)
+        if have < blocks:
+            tokens = list(self.request.all_token_ids[have * size : blocks * size])
+            self.keys += block_keys(tokens, namespace=self.namespace, block_tokens=size,
+                                    after=self.keys[-1] if have else None)  # fmt: skip
+        return self.keys[: max(blocks, 0)]
 
 
 _caches: weakref.WeakValueDictionary[tuple[str, ...], Cache] = weakref.WeakValueDictionary()
@@ -157,26 +168,27 @@ class SkyMemoryConnector(KVConnectorBase_V1):
     def get_num_new_matched_tokens(
         self, request: Any, num_computed_tokens: int
     ) -> tuple[int | None, bool]:
-        size = self.block_tokens
-        one = self.tracked.setdefault(request.request_id, Tracked(request))
-        one.request, one.load, one.found = request, False, 0
+        if self.namespace is None or self.cache is None:
+            return 0, False
+        size, name = self.block_tokens, request.request_id
+        one = self.tracked.get(name)
+        if one is None or one.request is not request:
+            one = self.tracked[name] = Tracked(request, self._namespace_of(request))
+        one.load, one.found = False, 0
         one.first = num_computed_tokens // size
         if not self.loads:
             return 0, False
         # One token at least is left to compute, or there is nothing to answer from.
-        keys = self._keys(request, min(named_tokens(request), request.num_tokens - 1) // size)
+        keys = one.key_blocks(min(named_tokens(request), request.num_tokens - 1) // size, size)
         if len(keys) > one.first:
             one.found = self._prefix(keys, one.first)
         return one.found * size, False
 
-    def _keys(self, request: Any, blocks: int) -> list[bytes]:
-        if self.namespace is None or self.cache is None or blocks <= 0:
-            return []
-        namespace = self.namespace
-        if request.cache_salt:
-            namespace = digest(namespace, b"salt", str(request.cache_salt).encode())
-        tokens = list(request.all_token_ids[: blocks * self.block_tokens])
-        return block_keys(tokens, namespace=namespace, block_tokens=self.block_tokens)
+    def _namespace_of(self, request: Any) -> bytes:
+        assert self.namespace is not None
+        if not request.cache_salt:
+            return self.namespace
+        return digest(self.namespace, b"salt", str(request.cache_salt).encode())
 
     def _prefix(self, keys: list[bytes], first: int) -> int:
         assert self.cache is not None
@@ -213,7 +225,7 @@ class SkyMemoryConnector(KVConnectorBase_V1):
         end = min(start + output.num_scheduled_tokens[name], named_tokens(request)) // size
         if not one.load and (not self.saves or end <= one.saved):
             return
-        keys = self._keys(request, max(end, one.first + one.found if one.load else 0))
+        keys = one.key_blocks(max(end, one.first + one.found if one.load else 0), size)
         chain = [None, *keys]
 
         def part(first: int, last: int) -> Blocks:
@@ -222,7 +234,7 @@ class SkyMemoryConnector(KVConnectorBase_V1):
         if one.load:
             plan.loads.append(part(one.first, one.first + one.found))
             one.load = False
-        if self.saves and keys and end > one.saved:
+        if self.saves and end > one.saved:
             plan.saves.append(part(one.saved, end))
             one.saved = end
 
