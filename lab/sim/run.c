@@ -179,11 +179,15 @@ static void on_forgotten(void *host, uint32_t block, const sky_key *key) {
 
 /* ---- judging ---- */
 
-/* A block that was purged lost a chunk: to an eviction that has waived no other block yet? */
-static bool eviction_explains(run *r) {
+uint64_t sky__run_evictions(const run *r) {
     sky_world_stat stat;
     sky_world_stats(r->world, &stat);
-    if (r->evictions_used == stat.nodes.evictions)
+    return stat.nodes.evictions;
+}
+
+/* A block that was purged lost a chunk: to an eviction that has waived no other block yet? */
+static bool eviction_explains(run *r) {
+    if (r->evictions_used == sky__run_evictions(r))
         return false;
     r->evictions_used++;
     return true;
@@ -278,12 +282,14 @@ static bool all_is_pinned(const sky_index *index) {
     return b == SKY_BLOCK_NONE && sky_index_count(index) > 0;
 }
 
-/* A value that the whole sky has no room for, or none besides what is pinned. */
+/* A value that the whole sky has no room for, or none besides what is pinned; or of which a chunk
+ * was evicted while it was put, for those that another ground puts. */
 static bool fits_nowhere(const run *r, const request *q, const sky_result *result) {
     const sky_session *session = sky_world_session_at(r->world, q->who.ground);
     return result->status == SKY_E_FULL &&
            (!sky_session_holdable(session, (uint32_t)r->check.value_bytes) ||
-            all_is_pinned(sky_session_index(session)));
+            all_is_pinned(sky_session_index(session)) ||
+            (sky__run_several(r) && sky__run_evictions(r) != q->evictions_before));
 }
 
 /* A ground cannot know that what it does not find lies nowhere, if lasers are down at times: it may

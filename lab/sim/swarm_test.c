@@ -275,6 +275,15 @@ static void seeds_with_moves_pass(void **state) {
         32004654);
 }
 
+/* 62002323: two grounds put at once into satellites of two slots, and one's chunk was evicted for the
+ * other's before its put had ended: an error with a cause. */
+static void a_seed_with_two_slots_passes(void **state) {
+    (void)state;
+    fly("constellation: {planes: 3, slots: 3}\nsatellite: {memory: 16KiB}\nlookup: binary\n"
+        "workload: {value: 1}\ngrounds: {g1: [0, 2, 0]}\n",
+        62002323);
+}
+
 /* 32004725: in a true sky chunks were late for longer than the last turns, as half of all datagrams
  * were lost between satellites, and nobody asked where they were. */
 static void a_seed_with_late_chunks_passes(void **state) {
@@ -398,6 +407,7 @@ int main(void) {
         cmocka_unit_test(a_seed_with_parity_passes),
         cmocka_unit_test(a_seed_with_parity_and_gaps_passes),
         cmocka_unit_test(seeds_with_moves_pass),
+        cmocka_unit_test(a_seed_with_two_slots_passes),
         cmocka_unit_test(a_seed_with_late_chunks_passes),
         cmocka_unit_test(a_seed_with_far_satellites_passes),
         cmocka_unit_test(a_seed_with_heavy_losses_passes),
