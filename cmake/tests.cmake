@@ -71,12 +71,12 @@ function(sky_shell_test file)
   get_filename_component(group ${folder} NAME)
   add_test(NAME ${group}/${stem} COMMAND bash ${file} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   set(properties TIMEOUT 1800 COST 100)
-  if(stem MATCHES "^(transformers|vllm)_")  # two real models and a calibration; engines
+  if(stem MATCHES "^(transformers|vllm|lmcache|sglang)_")  # two real models and a calibration; engines
     set(properties TIMEOUT 3600 COST 200)
   elseif(stem MATCHES "^(constellation|proxy)_")  # for satellites
     set(properties TIMEOUT 1800 COST 200)
   endif()
-  if(stem MATCHES "^(python|transformers|vllm)_")  # the build folder has one wheel
+  if(stem MATCHES "^(python|transformers|vllm|lmcache|sglang)_")  # the build folder has one wheel
     list(APPEND properties RESOURCE_LOCK wheel)
   endif()
   sky_register(${group}/${stem} ${properties})

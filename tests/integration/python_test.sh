@@ -26,13 +26,13 @@ bin=$build/python/venv/bin
 
 tests=bindings/python/tests
 "$bin/pytest" -q -p no:cacheprovider "$tests" --ignore "$tests/transformers" \
-    --ignore "$tests/vllm" || fail "pytest"
+    --ignore "$tests/vllm" --ignore "$tests/lmcache" --ignore "$tests/sglang" || fail "pytest"
 site=$("$bin/python" -P -c 'import os, skymem; print(os.path.dirname(skymem.__file__))')
 config=$PWD/bindings/python/pyproject.toml
 cd "$work" || exit 1
 "$bin/pytest" -q -p no:cacheprovider --doctest-modules --ignore "$site/transformers.py" \
     --ignore "$site/prompt_cache.py" \
-    --ignore "$site/vllm.py" --ignore "$site/vllm_keys.py" \
+    --ignore "$site/vllm.py" --ignore "$site/vllm_keys.py" --ignore "$site/sglang.py" \
     --ignore "$site/calibration.py" "$site" ||
     fail "examples in docstrings"
 "$bin/mypy" --strict --config-file "$config" -p skymem || fail "mypy"

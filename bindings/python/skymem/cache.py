@@ -417,8 +417,12 @@ class Cache(_core.Cache):
         parents: Sequence[bytes | None] | None = None, offset: int = 0, size: int = 0,
         timeout: float | None = None, ttl: int = 0, durable: bool = False, drop: bool = False,
         tiers: Sequence[int] | None = None, level: Level | None = None, evict: Evict = "normal",
+        event_fd: int = 0,
     ) -> _core.Batch:  # fmt: skip
         """Start a batch and go on: values for "put", or memory for "get", one a key.
+
+        event_fd: an eventfd that is raised when the batch is over, but not by its timeout; it stays
+        open until `wait` or `cancel` of the batch.
 
         >>> with Cache("mem:16MiB") as cache:
         ...     put = cache.start("put", ["a", "b"], [b"one", b"two"])
@@ -434,7 +438,7 @@ class Cache(_core.Cache):
             raise ValueError(f"op: one of {', '.join(OPS)} is wanted, not {op!r}")
         return self.submit(
             OPS[op], keys, buffers, parents, offset, size, timeout, ttl, 0, coding_of(level),
-            durable, drop, tiers_mask(tiers), 0, 0, 0, class_of(evict),
+            durable, drop, tiers_mask(tiers), 0, event_fd, 0, class_of(evict),
         )  # fmt: skip
 
     def prefetch(
