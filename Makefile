@@ -11,7 +11,7 @@ MODEL ?=
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 
-.PHONY: all setup build models demo experiment test check check-checkers abi python vllm wheel trials bench fuzz soak sim fmt tidy install uninstall clean help
+.PHONY: all setup build models demo experiment test check check-checkers abi python vllm lmcache sglang wheel trials bench fuzz soak sim fmt tidy install uninstall clean help
 .DEFAULT_GOAL := all
 
 help: ## this list
@@ -75,6 +75,18 @@ vllm: ## fetch torch and vLLM for the CPU (a gigabyte); test the connector in re
 check-checkers: ## build bugs on purpose, and see that the simulator's checkers find each (5 to 10 minutes)
 	@tools/setup build
 	@tools/check-checkers
+
+lmcache: ## fetch torch and LMCache (gigabytes); test the plug-in in LMCache itself
+	@tools/setup build
+	@tools/build $(BUILD)
+	@tools/venv $(BUILD) lmcache
+	@tools/test $(BUILD) -R 'integration/lmcache'
+
+sglang: ## fetch torch and SGLang's cache (300 MB); test the storage backend under it
+	@tools/setup build
+	@tools/build $(BUILD)
+	@tools/venv $(BUILD) sglang
+	@tools/test $(BUILD) -R 'integration/sglang'
 
 wheel: ## the Python package as a wheel with the libraries inside, for this and other machines
 	@tools/setup build
