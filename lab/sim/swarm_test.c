@@ -275,8 +275,8 @@ static void seeds_with_moves_pass(void **state) {
         32004654);
 }
 
-/* 62002323: two grounds put at once into satellites of two slots, and one's chunk was evicted for the
- * other's before its put had ended: an error with a cause. */
+/* 62002323: two grounds put at once into satellites of two slots, and one's chunk was evicted for
+ * the other's before its put had ended: an error with a cause. */
 static void a_seed_with_two_slots_passes(void **state) {
     (void)state;
     fly("constellation: {planes: 3, slots: 3}\nsatellite: {memory: 16KiB}\nlookup: binary\n"
