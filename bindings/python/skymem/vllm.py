@@ -19,6 +19,7 @@ planned before the scheduler heard of it may build on that block, so they save n
 from __future__ import annotations
 
 import threading
+import time
 import weakref
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -40,6 +41,8 @@ from skymem.keys import block_keys, digest
 from skymem.vllm_keys import named_tokens, namespace_of, refusal
 
 SETTINGS = {"stores": None, "timeout": 2.0, "queue_bytes": 1 << 30}
+NEVER = float("-inf")
+ASK_AGAIN_S = 1.0  # vLLM asks at each step while a request waits for room
 
 # Of vLLM's own name, or it would not be shown: vLLM sets up that logger alone.
 logger = init_logger("vllm.skymem")
@@ -82,6 +85,7 @@ class Tracked:
     ids: list[int] = field(default_factory=list)
     first: int = 0
     found: int = 0
+    looked: float = NEVER
     load: bool = False
     saved: int = 0
 
@@ -174,10 +178,12 @@ class SkyMemoryConnector(KVConnectorBase_V1):
         one = self.tracked.get(name)
         if one is None or one.request is not request:
             one = self.tracked[name] = Tracked(request, self._namespace_of(request))
-        one.load, one.found = False, 0
-        one.first = num_computed_tokens // size
+        one.load, first = False, num_computed_tokens // size
         if not self.loads:
             return 0, False
+        if first == one.first and time.monotonic() - one.looked < ASK_AGAIN_S:
+            return one.found * size, False
+        one.first, one.found, one.looked = first, 0, time.monotonic()
         # One token at least is left to compute, or there is nothing to answer from.
         keys = one.key_blocks(min(named_tokens(request), request.num_tokens - 1) // size, size)
         if len(keys) > one.first:
@@ -242,7 +248,7 @@ class SkyMemoryConnector(KVConnectorBase_V1):
         if connector_output.invalid_block_ids:
             self.clean = self.step
             for one in self.tracked.values():
-                one.saved = 0  # what was saved since is asked for again
+                one.saved, one.looked = 0, NEVER  # what was saved and found is asked for again
 
     def request_finished(self, request: Any, block_ids: list[int]) -> tuple[bool, None]:
         self.tracked.pop(request.request_id, None)
