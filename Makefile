@@ -52,7 +52,7 @@ test: ## build, run every test and count (ARGS="-R disk" runs those whose name m
 	@tools/build $(BUILD)
 	@tools/test $(BUILD) $(ARGS)
 
-check: ## sanitizers, long runs, mutations, the static analyser (an hour on two cores; STAGES="asan tidy": these alone)
+check: ## sanitizers, long runs, mutations, the static analyser (60 to 90 minutes on two cores; STAGES="asan tidy": these alone)
 	@tools/setup dev
 	@tools/setup cross
 	@tools/get-model qwen2.5-coder-0.5b >/dev/null || true
