@@ -20,6 +20,7 @@ typedef struct {
     uint32_t acknowledged; /* newest version acknowledged; 0: none that must be there */
     bool waived;           /* a satellite that held part of it crashed */
     uint32_t crashes;      /* so often */
+    sky_time evicted_at;   /* last, a chunk of it, where there are several grounds */
 } sky_check_key;
 
 typedef struct {

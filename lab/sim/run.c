@@ -138,6 +138,17 @@ static void note_move(run *r, const sky_datagram *message) {
                                sky_world_now(r->world));
 }
 
+/* A satellite says that it evicted a chunk: for another ground perhaps. */
+static void note_evicted(run *r, const sky_datagram *message) {
+    sky_message m;
+    if (!sky__run_several(r) || sky_message_decode(message->data, message->bytes, &m) != SKY_OK)
+        return;
+    bool set = m.type == SKY_WIRE_SET_ACK && m.outcome == SKY_STORED_EVICTED;
+    uint32_t key = sky_value_key_number(set ? &m.evicted.key : &m.id.key);
+    if ((set || m.type == SKY_WIRE_GONE) && key < r->check.key_count)
+        r->check.keys[key].evicted_at = sky_world_now(r->world);
+}
+
 static void on_message(void *context, sky_world_tap_kind kind, const sky_node *node,
                        const sky_datagram *message) {
     run *r = context;
@@ -149,6 +160,8 @@ static void on_message(void *context, sky_world_tap_kind kind, const sky_node *n
     sky_check_nodes_tap(&r->nodes, kind, node, message);
     if (kind == SKY_TAP_HEARD)
         note_move(r, message);
+    else if (kind == SKY_TAP_SAID)
+        note_evicted(r, message);
 }
 
 /* ---- what the world asks of us ---- */
@@ -179,15 +192,11 @@ static void on_forgotten(void *host, uint32_t block, const sky_key *key) {
 
 /* ---- judging ---- */
 
-uint64_t sky__run_evictions(const run *r) {
-    sky_world_stat stat;
-    sky_world_stats(r->world, &stat);
-    return stat.nodes.evictions;
-}
-
 /* A block that was purged lost a chunk: to an eviction that has waived no other block yet? */
 static bool eviction_explains(run *r) {
-    if (r->evictions_used == sky__run_evictions(r))
+    sky_world_stat stat;
+    sky_world_stats(r->world, &stat);
+    if (r->evictions_used == stat.nodes.evictions)
         return false;
     r->evictions_used++;
     return true;
@@ -289,7 +298,7 @@ static bool fits_nowhere(const run *r, const request *q, const sky_result *resul
     return result->status == SKY_E_FULL &&
            (!sky_session_holdable(session, (uint32_t)r->check.value_bytes) ||
             all_is_pinned(sky_session_index(session)) ||
-            (sky__run_several(r) && sky__run_evictions(r) != q->evictions_before));
+            r->check.keys[q->key].evicted_at > q->began);
 }
 
 /* A ground cannot know that what it does not find lies nowhere, if lasers are down at times: it may

@@ -72,7 +72,6 @@ void sky__run_set(run *r, const sky__run_asker *who, uint32_t key) {
         return;
     q->value = sky_check_set_begins(&r->check, key);
     q->crashes_before = r->crashes;
-    q->evictions_before = sky__run_several(r) ? sky__run_evictions(r) : 0;
     sky_time now = sky_world_now(r->world);
     if (sky__run_several(r))
         sky_check_fresh_put_begins(&r->fresh, key, q->value.version, now);

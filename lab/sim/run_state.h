@@ -39,8 +39,7 @@ typedef struct {
     uint32_t key;
     sky_value value; /* set */
     uint64_t crashes_before;
-    uint64_t evictions_before; /* where there are several grounds */
-    bool calm;                 /* nothing had gone wrong for a while when it began */
+    bool calm; /* nothing had gone wrong for a while when it began */
     sky_check_get get;
     sky_time floor;  /* of the get, by check_fresh.h */
     uint8_t *buffer; /* made when first needed */
@@ -137,9 +136,6 @@ typedef struct {
 static inline bool sky__run_several(const sky__run *r) {
     return r->scenario.ground_count > 0;
 }
-
-/* How many chunks satellites evicted so far. */
-uint64_t sky__run_evictions(const sky__run *r);
 
 /* Has nothing gone wrong since this time, as far as a ground can feel it? */
 bool sky__run_is_calm(sky__run *r, uint32_t ground, sky_time since);
