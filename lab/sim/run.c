@@ -130,38 +130,34 @@ static void on_event(void *context, const sky_world_event *e) {
     }
 }
 
-static void note_move(run *r, const sky_datagram *message) {
-    sky_message m;
-    if (r->copies_noted && sky_message_decode(message->data, message->bytes, &m) == SKY_OK &&
-        m.type == SKY_WIRE_MOVE)
-        sky_check_copies_moved(&r->copies, sky_value_key_number(&m.id.key),
+static void note_move(run *r, const sky_message *m) {
+    if (m->type == SKY_WIRE_MOVE)
+        sky_check_copies_moved(&r->copies, sky_value_key_number(&m->id.key),
                                sky_world_now(r->world));
 }
 
 /* A satellite says that it evicted a chunk: for another ground perhaps. */
-static void note_evicted(run *r, const sky_datagram *message) {
-    sky_message m;
-    if (!sky__run_several(r) || sky_message_decode(message->data, message->bytes, &m) != SKY_OK)
-        return;
-    bool set = m.type == SKY_WIRE_SET_ACK && m.outcome == SKY_STORED_EVICTED;
-    uint32_t key = sky_value_key_number(set ? &m.evicted.key : &m.id.key);
-    if ((set || m.type == SKY_WIRE_GONE) && key < r->check.key_count)
+static void note_evicted(run *r, const sky_message *m) {
+    bool set = m->type == SKY_WIRE_SET_ACK && m->outcome == SKY_STORED_EVICTED;
+    uint32_t key = sky_value_key_number(set ? &m->evicted.key : &m->id.key);
+    if ((set || m->type == SKY_WIRE_GONE) && key < r->check.key_count)
         r->check.keys[key].evicted_at = sky_world_now(r->world);
 }
 
 static void on_message(void *context, sky_world_tap_kind kind, const sky_node *node,
                        const sky_datagram *message) {
     run *r = context;
+    sky_message m;
     if (kind == SKY_TAP_ASKED) {
         sky_request_log_said(&r->log, sky_world_now(r->world),
                              message->from.slot > 0 ? message->from.slot - 1 : 0, message);
         return;
     }
     sky_check_nodes_tap(&r->nodes, kind, node, message);
-    if (kind == SKY_TAP_HEARD)
-        note_move(r, message);
-    else if (kind == SKY_TAP_SAID)
-        note_evicted(r, message);
+    bool heard = kind == SKY_TAP_HEARD && r->copies_noted;
+    bool said = kind == SKY_TAP_SAID && sky__run_several(r);
+    if ((heard || said) && sky_message_decode(message->data, message->bytes, &m) == SKY_OK)
+        (heard ? note_move : note_evicted)(r, &m);
 }
 
 /* ---- what the world asks of us ---- */
