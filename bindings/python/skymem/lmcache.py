@@ -1,11 +1,11 @@
-"""What LMCache gives out of its own memory, in stores of SkyMemory.
+"""A second-level store (L2) for LMCache, on the stores of SkyMemory.
 
     lmcache server --l1-size-gb 20 --eviction-policy LRU --l2-adapter '{"type": "native_plugin",
         "module_path": "skymem.lmcache", "class_name": "SkyMemory",
         "adapter_params": {"stores": ["shm:auto", "disk:/var/cache/skymem"]}}'
 
-A chunk of LMCache is a payload, whose key is a digest of LMCache's own. LMCache asks for work and
-goes on; it reads an eventfd to learn that some is done:
+A chunk of LMCache is a payload, whose key is a digest of LMCache's own key. LMCache starts batches
+and does not wait; it polls an eventfd, and asks which batches are done:
 
     submit_batch_set, _get, _exists, _delete   start a batch ──► its number
     drain_completions                          [(number, done, error, [of each key])]
@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from skymem.cache import Cache, Op
+from skymem.complaints import Complaints
 from skymem.errors import Error
 from skymem.keys import digest
 
@@ -35,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 class Started(NamedTuple):
-    """A batch under way. sizes: of what each key's memory takes; until: monotonic time."""
+    """A batch that is not done. sizes: bytes of each buffer; until: monotonic time."""
 
     op: Op
     batch: Batch
@@ -63,23 +64,23 @@ class SkyMemory:
         self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._changed = threading.Condition()
         self._started: dict[int, Started] = {}
-        self._refused: list[Completion] = []
+        self._finished: list[Completion] = []
         self._count = 0
-        self._said = ""
+        self._complaints = Complaints(logger)
         self._open = True
         self._watcher = threading.Thread(target=self._watch, name="skymem-lmcache", daemon=True)
         self._watcher.start()
 
     def event_fd(self) -> int:
-        """An eventfd, readable while something may be done."""
+        """An eventfd, readable when a batch may be done."""
         return self._event
 
     def submit_batch_set(self, keys: Sequence[str], buffers: Sequence[memoryview]) -> int:
-        """Store values, whose memory stays as it is until the batch is done."""
+        """Store values. Their memory must stay as it is until the batch is done."""
         return self._submit("put", keys, buffers)
 
     def submit_batch_get(self, keys: Sequence[str], buffers: Sequence[memoryview]) -> int:
-        """Load values that fill their memory. What has another size is not there."""
+        """Load values, each of the size of its buffer. A value of another size is a miss."""
         return self._submit("get", keys, buffers)
 
     def submit_batch_exists(self, keys: Sequence[str]) -> int:
@@ -96,29 +97,35 @@ class SkyMemory:
             if not self._open:
                 raise ValueError("the client is closed; make another one")
             self._count += 1
+            if not keys:
+                return self._tell(True, "", [])
             try:
                 batch = self._cache.start(op, digests, buffers, timeout=self._timeout,
                                           event_fd=self._event)  # fmt: skip
             except (Error, BufferError, ValueError) as error:  # such as a full queue
-                self._say(str(error))
-                self._refused.append((self._count, False, str(error), [False] * len(keys)))
-                os.eventfd_write(self._event, 1)
-            else:
-                sizes = [buffer.nbytes for buffer in buffers or ()]
-                until = time.monotonic() + self._timeout
-                self._started[self._count] = Started(op, batch, sizes, until)
-                self._changed.notify()
+                self._complaints.say(f"{op} was refused", error)
+                return self._tell(False, str(error), [False] * len(keys))
+            sizes = [buffer.nbytes for buffer in buffers or ()]
+            until = time.monotonic() + self._timeout
+            self._started[self._count] = Started(op, batch, sizes, until)
+            self._changed.notify()
             return self._count
 
+    def _tell(self, done: bool, error: str, there: list[bool]) -> int:
+        """The batch that was counted last is done without having been started."""
+        self._finished.append((self._count, done, error, there))
+        os.eventfd_write(self._event, 1)
+        return self._count
+
     def drain_completions(self) -> list[Completion]:
-        """What is done, each once."""
+        """Batches that are done. Each is given out once."""
         with self._changed:
             try:
                 if self._open:
                     os.eventfd_read(self._event)
             except BlockingIOError:
                 pass
-            done, self._refused = self._refused, []
+            done, self._finished = self._finished, []
             for number, one in list(self._started.items()):
                 if one.batch.wait(0):
                     del self._started[number]
@@ -131,18 +138,13 @@ class SkyMemory:
             one.batch.check()
         except Error as error:
             said = str(error)
-            self._say(said)
+            self._complaints.say(f"{one.op} failed", error)
         there = [status == 0 for status in one.batch.statuses()]
         if one.op == "get":
             sizes = one.batch.sizes()
             there = [t and size == n for t, size, n in zip(there, sizes, one.sizes)]
-        # Of a load or a lookup what came is of use. LMCache takes a store for done as a whole.
+        # Parts of a load or of a lookup are of use. A store is done or not, as a whole.
         return number, one.op != "put" or all(there), said, there
-
-    def _say(self, what: str) -> None:
-        if what != self._said:  # a store that is down fails often
-            logger.warning("SkyMemory: %s", what)
-            self._said = what
 
     def _watch(self) -> None:
         """Say that a batch is late: its deadline does not raise the eventfd."""
@@ -152,11 +154,11 @@ class SkyMemory:
                 left = None if until is None else until - time.monotonic()
                 if left is not None and left <= 0:
                     os.eventfd_write(self._event, 1)
-                    left = 0.1  # that who drains needs
+                    left = 0.1  # until it is drained
                 self._changed.wait(left)
 
     def close(self) -> None:
-        """Give up what is under way, wait at most 10 s for what is written behind, and close."""
+        """Cancel batches, wait at most 10 s for writes to farther stores, and close."""
         with self._changed:
             if not self._open:
                 return

@@ -4,11 +4,13 @@
         --hicache-mem-layout page_first --hicache-storage-backend dynamic
         --hicache-storage-backend-extra-config '{"backend_name": "skymem", "interface_v1": 1,
             "module_path": "skymem.sglang", "class_name": "SkyMemory",
+            "hicache_storage_pass_prefix_keys": true,
             "stores": ["shm:auto", "disk:/var/cache/skymem"]}'
 
-SGLang moves pages between the device and host memory of its own. From there it stores them here,
-and looks them up here, page by page under chained hashes of their tokens. A page is a payload,
-whose pieces lie where the host pool says; its parent is the page before it.
+SGLang moves pages between the device and a host pool. From the pool it stores them here, and looks
+them up here, page by page under chained hashes of their tokens. A page is a payload, whose pieces
+lie where the host pool says. Its parent is the page before it: within a call always, and over the
+first page of a call with hicache_storage_pass_prefix_keys.
 """
 
 from __future__ import annotations
@@ -16,20 +18,37 @@ from __future__ import annotations
 import ctypes
 import functools
 import logging
+import time
 from collections.abc import Sequence
 from typing import Any
 
 import sglang
 import torch
 from sglang.srt.mem_cache.hicache_storage import HiCacheStorage
+from sglang.srt.runtime_context import get_server_args
 
 from skymem.cache import Cache
+from skymem.complaints import Complaints
 from skymem.errors import Error, ParamError, UnsupportedError, UrlError
 from skymem.keys import digest
 
 FORMAT = "skymem.sglang 1"
 
 logger = logging.getLogger(__name__)
+
+
+# Of the server's arguments: what the state depends on and the host pool does not show. Both kinds
+# of fp8 are uint8 there, and the state of a draft model may lie in the same pages.
+ARGUMENTS = ("model_path", "revision", "dtype", "quantization", "kv_cache_dtype",
+             "speculative_algorithm", "speculative_draft_model_path")  # fmt: skip
+
+
+def server_arguments() -> list[str]:
+    try:
+        args = get_server_args()
+    except ValueError:  # a controller without a server
+        return []
+    return [f"{name} {getattr(args, name, None)}" for name in ARGUMENTS]
 
 
 @functools.cache
@@ -49,7 +68,7 @@ class SkyMemory(HiCacheStorage):
     stores        URLs of stores, from nearest to farthest
     timeout       seconds that a call may take (5); then a lookup or a load is a miss
     namespace     any text that tells apart what must not be shared: keys name the model, the type
-                  and shape of its state, and SGLang's version, but not its weights
+                  and shape of its state, and SGLang's version, but not the content of its weights
     interface_v1  1: pages are read and written where they lie, without a copy
     """
 
@@ -62,33 +81,33 @@ class SkyMemory(HiCacheStorage):
         if not self.timeout > 0:
             raise ValueError(f"timeout: seconds above 0 are wanted, not {self.timeout}")
         self.namespace = b""
-        self.said = ""
+        self.complaints = Complaints(logger)
         self.cache: Cache | None = None
         try:
             self.cache = Cache(extra["stores"])
         except (ParamError, UrlError):
             raise
         except Error as error:
-            self._say("nothing is kept", error)
-
-    def _say(self, what: str, error: Exception) -> None:
-        text = f"SkyMemory: {what}: {error}"
-        if text != self.said:  # a store that is down fails often
-            logger.warning("%s", text)
-            self.said = text
+            self.complaints.say("nothing is kept", error)
 
     # ---- whose pages these are ----
 
     def register_mem_pool_host(self, mem_pool_host: Any) -> None:
         super().register_mem_pool_host(mem_pool_host)
         config, pool = self.config, mem_pool_host
+        if self.extra.get("interface_v1"):
+            try:
+                self._pages(torch.arange(pool.page_size))
+            except (AttributeError, NotImplementedError, ValueError) as error:
+                raise UnsupportedError(f"interface_v1: of this host pool SGLang does not say where "
+                                       f"pages lie ({error}); leave it out") from error  # fmt: skip
         ranks = [config.pp_rank, config.pp_size, config.attn_cp_rank, config.attn_cp_size]
         if not config.is_mla_model:  # whose state is the same on all ranks
             ranks += [config.tp_rank, config.tp_size]
         pieces = [FORMAT, sglang.__version__, config.model_name, ranks, pool.layout,
                   str(pool.dtype), pool.page_size, pool.get_size_per_token(),
-                  bool(self.extra.get("interface_v1")),
-                  self.extra.get("namespace", "")]  # fmt: skip
+                  bool(self.extra.get("interface_v1")), self.extra.get("namespace", ""),
+                  server_arguments()]  # fmt: skip
         self.namespace = digest(repr(pieces).encode())
 
     def register_mem_host_pool_v2(self, host_pool: Any, host_pool_name: Any) -> None:
@@ -106,7 +125,7 @@ class SkyMemory(HiCacheStorage):
         each = len(pieces) * self.mem_pool_host.page_size // len(indices)
         return [pieces[at : at + each] for at in range(0, len(pieces), each)]
 
-    # ---- what SGLang calls, from threads of its own. An exception would end its prefetching. ----
+    # ---- what SGLang calls, from threads of its own. A failure is a miss, and no exception. ----
 
     def batch_exists(self, keys: list[str], extra_info: Any = None) -> int:
         """How many leading pages are there."""
@@ -114,21 +133,21 @@ class SkyMemory(HiCacheStorage):
             return 0
         try:
             return self.cache.prefix([self._key(key) for key in keys], timeout=self.timeout)
-        except Error as error:
-            self._say("a lookup failed", error)
+        except (Error, ValueError) as error:
+            self.complaints.say("a lookup failed", error)
             return 0
 
     def batch_get_v1(
         self, keys: list[str], host_indices: torch.Tensor, extra_info: Any = None
     ) -> list[bool]:
-        """Load pages to where they shall lie."""
-        return self._load(keys, self._pages(host_indices), last_of(extra_info))
+        """Load pages to their places in the host pool."""
+        return self._load(keys, self._pages(host_indices), last_of(extra_info)) if keys else []
 
     def batch_set_v1(
         self, keys: list[str], host_indices: torch.Tensor, extra_info: Any = None
     ) -> list[bool]:
-        """Store pages from where they lie."""
-        return self._store(keys, self._pages(host_indices), last_of(extra_info))
+        """Store pages from their places in the host pool."""
+        return self._store(keys, self._pages(host_indices), last_of(extra_info)) if keys else []
 
     def _chain(
         self, keys: Sequence[str], before: str | None
@@ -150,8 +169,8 @@ class SkyMemory(HiCacheStorage):
             for i, (status, size) in enumerate(zip(batch.statuses(), batch.sizes())):
                 found[i] = status == 0 and size == sum(piece.nbytes for piece in pages[i])
             batch.check()
-        except Error as error:
-            self._say("a load failed", error)
+        except (Error, ValueError) as error:  # ValueError: it is closed
+            self.complaints.say("a load failed", error)
         return found
 
     def _store(
@@ -160,15 +179,16 @@ class SkyMemory(HiCacheStorage):
         if self.cache is None:
             return [False] * len(keys)
         names, parents = self._chain(keys, before)
+        until = time.monotonic() + self.timeout
         try:
             there = self.cache.has_many(names, timeout=self.timeout)
             new = [i for i, found in enumerate(there) if not found]
             if new:
                 self.cache.put_many([names[i] for i in new], [pages[i] for i in new],
                                     parents=[parents[i] for i in new],
-                                    timeout=self.timeout)  # fmt: skip
-        except Error as error:
-            self._say("pages were not stored", error)
+                                    timeout=max(0.0, until - time.monotonic()))  # fmt: skip
+        except (Error, ValueError) as error:
+            self.complaints.say("pages were not stored", error)
             return [False] * len(keys)
         return [True] * len(keys)
 
@@ -205,11 +225,11 @@ class SkyMemory(HiCacheStorage):
         logger.warning("SkyMemory: stores are shared with others, and stay as they are.")
 
     def close(self) -> None:
-        """Wait at most 10 s for what is written behind."""
+        """Wait at most 10 s for writes to farther stores, and close."""
         if self.cache is None or self.cache.closed:
             return
         try:
             self.cache.flush(10)
         except Error as error:
-            self._say("not all was written", error)
+            self.complaints.say("not all was written", error)
         self.cache.close()

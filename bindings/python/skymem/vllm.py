@@ -36,6 +36,7 @@ from vllm.distributed.kv_transfer.kv_connector.v1.base import (
 from vllm.logger import init_logger
 
 from skymem.cache import Cache
+from skymem.complaints import Complaints
 from skymem.errors import Error, ParamError, UnsupportedError, UrlError
 from skymem.keys import block_keys, digest
 from skymem.vllm_keys import named_tokens, namespace_of, refusal
@@ -46,6 +47,7 @@ ASK_AGAIN_S = 1.0  # vLLM asks at each step while a request waits for room
 
 # Of vLLM's own name, or it would not be shown: vLLM sets up that logger alone.
 logger = init_logger("vllm.skymem")
+complaints = Complaints(logger)
 
 
 @dataclass
@@ -201,7 +203,7 @@ class SkyMemoryConnector(KVConnectorBase_V1):
         try:
             return self.cache.prefix(keys[first:], timeout=self.settings["timeout"])
         except Error as error:
-            logger.warning_once("SkyMemory: a lookup failed: %s", error)
+            complaints.say("a lookup failed", error)
             return 0
 
     def update_state_after_alloc(self, request: Any, blocks: Any, num_external_tokens: int) -> None:
@@ -297,7 +299,7 @@ class SkyMemoryConnector(KVConnectorBase_V1):
                     break
                 came += 1
         except Error as error:
-            logger.warning("SkyMemory: a load failed: %s", error)
+            complaints.say("a load failed", error)
             return 0
         ids = torch.tensor(blocks.ids[:came], dtype=torch.long)
         for tensor, rows in self._rows(host[:came]):
@@ -363,7 +365,7 @@ class SkyMemoryConnector(KVConnectorBase_V1):
             self.cache.put_many([blocks.keys[i] for i in new], [host[i] for i in new],
                                 parents=[blocks.parents[i] for i in new])  # fmt: skip
         except Error as error:
-            logger.warning("SkyMemory: blocks were not stored: %s", error)
+            complaints.say("blocks were not stored", error)
 
     def _stored(self, size: int) -> None:
         with self.lock:
@@ -380,4 +382,4 @@ class SkyMemoryConnector(KVConnectorBase_V1):
             try:
                 self.cache.flush(10)
             except Error as error:
-                logger.warning("SkyMemory: not all was written: %s", error)
+                complaints.say("not all was written", error)

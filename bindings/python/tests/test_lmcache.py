@@ -136,6 +136,36 @@ def test_wrong_settings_are_refused() -> None:
         SkyMemory("mem:1MiB", tiers=1)  # type: ignore[call-arg]
 
 
+def test_a_batch_of_no_keys_is_done_at_once(client: SkyMemory) -> None:
+    began = time.monotonic()
+    number = client.submit_batch_exists([])
+    assert done(client, number) == [(number, True, "", [])]
+    assert time.monotonic() - began < 5  # and not at its timeout, of 10 s
+
+
+class Broken:
+    """A store that fails."""
+
+    def __init__(self, where: str) -> None: ...
+
+    def read(self, key: bytes, offset: int, size: int) -> None:
+        raise OSError("broken")
+
+    def write(self, key: bytes, value: bytes, durable: bool) -> None:
+        raise OSError("broken")
+
+
+def test_a_store_that_fails_often_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    skymem.register_tier("broken", Broken)
+    client = SkyMemory("broken:x")
+    for n in range(4):
+        assert not done(client, client.submit_batch_set([str(n)], [shown(b"..")]))[0][1]
+        assert done(client, client.submit_batch_get([str(n)], [shown(b"..")]))[0][3] == [False]
+    assert len([one for one in caplog.records if "put failed" in one.getMessage()]) == 1
+    assert len([one for one in caplog.records if "get failed" in one.getMessage()]) <= 1
+    client.close()
+
+
 def test_many_threads_submit(client: SkyMemory) -> None:
     numbers: list[int] = []
     lock = threading.Lock()

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -151,6 +152,11 @@ def test_another_engine_has_what_one_stored(
     held = one.back_up()
     assert one.prefetch()[0] == len(TOKENS)
     one.backend.cache.flush(None)
+    keys = [one.backend._key(page) for page in hashes_of(TOKENS)]
+    parents = {entry.key: entry.parent for entry in one.backend.cache.list() if entry.tier == 1}
+    chained = [parents[key] == before for before, key in zip(keys, keys[1:])]
+    # Without interface_v1 SGLang does not say which page is before the first of a call.
+    assert len(chained) == PAGES - 1 and chained.count(False) == (0 if v1 else 1)
     other = engines(stores, layout=layout, mla=mla, v1=v1)
     came, there = other.prefetch()
     assert came == len(TOKENS) and torch.equal(there, held)
@@ -167,6 +173,22 @@ def test_what_is_of_another_is_a_miss(engines: Any, tmp_path: Path) -> None:
     rank.backend.register_mem_pool_host(rank.host)
     assert rank.prefetch()[0] == 0
     assert engines(stores).prefetch()[0] == len(TOKENS)
+
+
+def test_arguments_of_the_server_tell_states_apart(
+    engines: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = engines([f"disk:{tmp_path}/store"])
+
+    def namespace(**arguments: str) -> bytes:
+        given = SimpleNamespace(model_path="model", **arguments)
+        monkeypatch.setattr("skymem.sglang.get_server_args", lambda: given)
+        one.backend.register_mem_pool_host(one.host)
+        return one.backend.namespace
+
+    plain = namespace(kv_cache_dtype="fp8_e4m3")  # both kinds of fp8 are uint8 in the host pool
+    assert plain == namespace(kv_cache_dtype="fp8_e4m3") != namespace(kv_cache_dtype="fp8_e5m2")
+    assert plain != namespace(kv_cache_dtype="fp8_e4m3", speculative_draft_model_path="draft")
 
 
 def test_damage_ends_the_prefix(engines: Any, tmp_path: Path) -> None:
@@ -227,3 +249,11 @@ def test_what_cannot_be_kept_is_refused(engines: Any, tmp_path: Path) -> None:
     one = engines([f"disk:{tmp_path}/store"])
     with pytest.raises(skymem.UnsupportedError, match="swa"):
         one.backend.register_mem_host_pool_v2(one.host, PoolName.SWA)
+    assert one.backend.batch_set_v1([], torch.arange(0)) == []
+    assert one.backend.batch_get_v1([], torch.arange(0)) == []
+    one.host.layout = "page_unified"
+    with pytest.raises(skymem.UnsupportedError, match="interface_v1: of this host pool"):
+        one.backend.register_mem_pool_host(one.host)
+    one.backend.close()
+    assert one.backend.batch_exists(["a"]) == 0 and not one.backend.set("a", torch.zeros(4))
+    assert one.backend.get("a", torch.zeros(4)) is None
