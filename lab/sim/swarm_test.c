@@ -275,6 +275,18 @@ static void seeds_with_moves_pass(void **state) {
         32004654);
 }
 
+/* 62006134: a satellite that a put went without, as it was cut off, was full when it was back. */
+static void a_seed_with_a_full_home_passes(void **state) {
+    (void)state;
+    fly("constellation: {planes: 6, slots: 9, altitude_km: 400}\ncenter: [5, 4]\n"
+        "placement: {strategy: hop, servers: 20, weights: [2, 3], replicas: 2}\nchunk: 2048\n"
+        "satellite: {memory: 80KiB}\nlinks: {loss: 0.0200}\ntime: {rotation_s: 20}\n"
+        "workload: {keys: 52, value: 1, zipf: 0.0, every_ms: 38138, pins: 0.10, arrivals: fixed}\n"
+        "faults: {crash_per_h: 20, partition_per_h: 20, corrupt: 0.000050, duplicate: 0.3000, "
+        "reorder: 0.3000}\nuntil: 14400s\n",
+        62006134);
+}
+
 /* 62002323: two grounds put at once into satellites of two slots, and one's chunk was evicted for
  * the other's before its put had ended: an error with a cause. */
 static void a_seed_with_two_slots_passes(void **state) {
@@ -407,6 +419,7 @@ int main(void) {
         cmocka_unit_test(a_seed_with_parity_passes),
         cmocka_unit_test(a_seed_with_parity_and_gaps_passes),
         cmocka_unit_test(seeds_with_moves_pass),
+        cmocka_unit_test(a_seed_with_a_full_home_passes),
         cmocka_unit_test(a_seed_with_two_slots_passes),
         cmocka_unit_test(a_seed_with_late_chunks_passes),
         cmocka_unit_test(a_seed_with_far_satellites_passes),

@@ -93,13 +93,19 @@ static void settle_session(sky_world *w, sky__ground *g) {
     sky_schedule_set(&w->schedule, sky__session_id(w, (uint32_t)(g - w->grounds)), wake_at);
 }
 
+static void node_input(sky_world *w, sky__site *s, const sky_datagram *d) {
+    if (sky__is_full(&s->node))
+        s->full_at = w->now;
+    sky_node_input(&s->node, sky__clock(w, s), d);
+}
+
 static void node_hears(sky_world *w, uint32_t number, const sky_datagram *d) {
     sky__site *s = &w->sites[number];
     if (!s->memory && !sky__light_up(w, number)) /* as good as lost: it will be sent again */
         return;
     if (w->tap)
         w->tap(w->tap_context, SKY_TAP_HEARS, &s->node, d);
-    sky_node_input(&s->node, sky__clock(w, s), d);
+    node_input(w, s, d);
     if (w->tap)
         w->tap(w->tap_context, SKY_TAP_HEARD, &s->node, d);
 }
@@ -176,7 +182,7 @@ static void wake_node(sky_world *w, uint32_t id) {
     sky__tell(w, SKY_EVENT_WOKE, NULL, sky_frame_satellite(&w->frame, id));
     sky__station_wake(w, id);
     if (w->sites[id].memory)
-        sky_node_input(&w->sites[id].node, sky__clock(w, &w->sites[id]), NULL);
+        node_input(w, &w->sites[id], NULL);
     settle_node(w, id);
 }
 

@@ -46,6 +46,7 @@ typedef struct {
     sky_time frozen_until;
     sky_time frozen_at; /* what its clock shows until then */
     sky_time skew_ns;   /* its clock is ahead by this */
+    sky_time full_at;   /* when something last came while it had no room for another chunk */
     sky_liar liar;
 } sky__site;
 
@@ -177,6 +178,11 @@ static inline bool sky__is_ground(sky_satellite s) {
 
 static inline sky__ground *sky__ground_of(const sky_world *w, sky_satellite s) {
     return &w->grounds[s.slot > 0 && s.slot <= w->ground_count ? s.slot - 1 : 0];
+}
+
+/* No room for another chunk. */
+static inline bool sky__is_full(const sky_node *node) {
+    return sky_node_chunks(node) == sky_node_slots(node->config);
 }
 
 static inline sky__site *sky__site_of(const sky_world *w, sky_satellite s) {

@@ -10,8 +10,9 @@ typedef struct {
     const sky_world *world;
     const sky_frame *frame;
     uint64_t turns;
-    uint64_t repair_since; /* turns, at the begin of the time that copies are made again in, … */
-    uint64_t mend_since;   /* … and pieces of stripes */
+    sky_time repair_from;  /* the begin of the time that copies are made again in, … */
+    uint64_t repair_since; /* … in turns, … */
+    uint64_t mend_since;   /* … and of that for pieces of stripes */
     const sky_session *session;
     const sky_index *index;
     uint64_t *begins; /* [blocks of the index + 1] */
@@ -135,6 +136,19 @@ static bool copy_is_due(const survey *s, uint32_t block, uint32_t number) {
     return false;
 }
 
+/* Was there room all that time where a copy is missing? None takes another chunk's room. */
+static bool had_room(const survey *s, uint32_t block, uint32_t number) {
+    bool room = false;
+    for (uint32_t copy = 0; copy < sky_session_copies(s->session) && !room; copy++) {
+        sky_satellite home = sky_session_home(s->session, block, number, copy);
+        const sky__site *site = sky__site_of(s->world, home);
+        bool full = site->memory && sky__is_full(&site->node);
+        room = !is_at_home(s, block, number, copy) && !full &&
+               (site->full_at == 0 || site->full_at < s->repair_from);
+    }
+    return room;
+}
+
 /* Is it known why a chunk of this block has no copy, or fewer than it should? A piece of a stripe
  * that has none is made again from the others, as one, and its copies then from that. */
 static bool is_explained(const survey *s, const sky_session_entry *entry, uint32_t copies) {
@@ -151,6 +165,7 @@ static bool is_explained(const survey *s, const sky_session_entry *entry, uint32
 static bool is_thin(const survey *s, uint32_t block, const sky_session_entry *entry,
                     uint32_t number, uint32_t copies) {
     return copies < sky_session_copies(s->session) && !is_explained(s, entry, copies) &&
+           (copies == 0 || had_room(s, block, number)) &&
            (sky_frame_whole(s->frame) || copy_is_due(s, block, number));
 }
 
@@ -204,6 +219,7 @@ static sky_status look_over(const sky_world *w, bool sums, sky_time repair_ns, s
     survey s = {.world = w,
                 .frame = &w->frame,
                 .turns = sky_turns(&w->frame.turning, w->now),
+                .repair_from = w->now - repair_ns,
                 .repair_since = sky_turns(&w->frame.turning, w->now - repair_ns),
                 .mend_since = sky_turns(&w->frame.turning, w->now - mend_ns),
                 .session = session,
