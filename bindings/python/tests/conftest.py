@@ -6,6 +6,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -91,3 +92,22 @@ def script() -> Script:
         return done
 
     return run
+
+
+@pytest.fixture
+def late_store() -> Iterator[tuple[str, threading.Event]]:
+    """The URL of a store whose reads and writes wait for the event, or for the end of the test."""
+    go = threading.Event()
+
+    class Late:
+        def __init__(self, where: str) -> None: ...
+
+        def read(self, key: bytes, offset: int, size: int) -> None:
+            go.wait(60)
+
+        def write(self, key: bytes, value: bytes, durable: bool) -> None:
+            go.wait(60)
+
+    skymem.register_tier("late", Late)
+    yield "late:x", go
+    go.set()

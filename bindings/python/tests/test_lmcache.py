@@ -18,6 +18,9 @@ import skymem
 from skymem.lmcache import Completion, SkyMemory
 
 
+Late = tuple[str, threading.Event]
+
+
 def shown(data: bytes) -> memoryview:
     """Memory as LMCache shows it: of a ctypes array, of format <B."""
     return memoryview((ctypes.c_ubyte * len(data)).from_buffer(bytearray(data)))
@@ -77,23 +80,8 @@ def test_processes_share_what_has_one_namespace(tmp_path: Path) -> None:
     apart.close()
 
 
-class Slow:
-    """A store whose reads and writes take until the test ends."""
-
-    go = threading.Event()
-
-    def __init__(self, where: str) -> None: ...
-
-    def read(self, key: bytes, offset: int, size: int) -> None:
-        self.go.wait(60)
-
-    def write(self, key: bytes, value: bytes, durable: bool) -> None:
-        self.go.wait(60)
-
-
-def test_what_is_late_is_a_miss(caplog: pytest.LogCaptureFixture) -> None:
-    skymem.register_tier("late", Slow)
-    client = SkyMemory("late:x", timeout=0.3)
+def test_what_is_late_is_a_miss(caplog: pytest.LogCaptureFixture, late_store: Late) -> None:
+    client = SkyMemory(late_store[0], timeout=0.3)
     began = time.monotonic()
     get, put = client.submit_batch_get(["a"], [shown(b"..")]), client.submit_batch_set(
         ["b"], [shown(b"..")])  # fmt: skip
@@ -102,7 +90,7 @@ def test_what_is_late_is_a_miss(caplog: pytest.LogCaptureFixture) -> None:
     assert late[1] and late[3] == [False] and "deadline" in late[2]
     assert not failed[1] and "deadline" in failed[2]
     assert "deadline" in caplog.text
-    Slow.go.set()
+    late_store[1].set()
     client.close()
 
 
@@ -112,13 +100,11 @@ def test_what_is_refused_is_told_later(client: SkyMemory) -> None:
     assert told[:2] == (number, False) and "read-only" in told[2] and told[3] == [False]
 
 
-def test_closing_gives_up_what_is_under_way() -> None:
-    skymem.register_tier("stands", Slow)
-    Slow.go.clear()
-    client = SkyMemory("stands:x", timeout=50)
+def test_closing_gives_up_what_is_under_way(late_store: Late) -> None:
+    client = SkyMemory(late_store[0], timeout=50)
     out = shown(b"as it was")
     client.submit_batch_get(["a"], [out])
-    Slow.go.set()
+    late_store[1].set()
     client.close()
     client.close()
     assert bytes(out) == b"as it was"

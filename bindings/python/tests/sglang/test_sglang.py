@@ -206,29 +206,16 @@ def test_damage_ends_the_prefix(engines: Any, tmp_path: Path) -> None:
     assert came == 140 * PAGE and torch.equal(there, held[: there.numel()])
 
 
-class Late:
-    """A store that answers after the test."""
-
-    go = threading.Event()
-
-    def __init__(self, where: str) -> None: ...
-
-    def read(self, key: bytes, offset: int, size: int) -> None:
-        self.go.wait(60)
-
-    def write(self, key: bytes, value: bytes, durable: bool) -> None:
-        self.go.wait(60)
-
-
-def test_a_store_that_is_late_is_a_miss(engines: Any) -> None:
-    skymem.register_tier("late", Late)
-    one = engines(["late:x"], timeout=0.3)
+def test_a_store_that_is_late_is_a_miss(
+    engines: Any, late_store: tuple[str, threading.Event]
+) -> None:
+    one = engines([late_store[0]], timeout=0.3)
     page = get_hash_str(TOKENS[:PAGE])
     indices = one.host.alloc(PAGE)
     assert one.backend.batch_set_v1([page], indices, HiCacheStorageExtraInfo()) == [False]
     assert one.backend.batch_get_v1([page], indices) == [False]
     assert one.prefetch()[0] == 0
-    Late.go.set()
+    late_store[1].set()
 
 
 def test_an_engine_starts_without_its_store(engines: Any, tmp_path: Path) -> None:
