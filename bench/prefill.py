@@ -88,9 +88,9 @@ class Bench:
                               stdout=subprocess.PIPE, text=True, check=True)
         return json.loads(done.stdout)
 
-    def until(self, socket, name, least):
-        """Until the daemon's cache counts so many of these."""
-        while self.stat(socket)["cache"][name] < least:
+    def until(self, socket, name, least, process):
+        """Until the daemon's cache counts so many of these, or the process has ended."""
+        while self.stat(socket)["cache"][name] < least and process.poll() is None:
             time.sleep(0.002)
 
     def pair(self, far, moment, block_tokens, blocks):
@@ -103,16 +103,16 @@ class Bench:
             store = [*near[:2], "--store", "mem:512MiB", "--store",
                      f"skymem://{address}?plain=yes"]
         computes = self.start(*near, "--prefill-only")
-        self.until(socket, "announced", 1)
+        self.until(socket, "announced", 1, computes)
         if 0 < moment < 1:
-            self.until(socket, "announced_stored", int(moment * blocks))
+            self.until(socket, "announced_stored", int(moment * blocks), computes)
         if moment < 1:
             computes.send_signal(signal.SIGSTOP)
         else:
             computes.wait()
         answers = self.start(*store, "--wait-ms", "600000", "--load-only", "--no-save")
         if moment < 1:
-            self.until(socket, "awaited", 1)
+            self.until(socket, "awaited", 1, answers)
             computes.send_signal(signal.SIGCONT)
         answered = json.loads(answers.communicate()[0])
         said = json.loads(computes.communicate()[0])
@@ -212,7 +212,7 @@ def main():
     args.add_argument("models", nargs="*", default=["gemma-3-270m"])
     args.add_argument("--rounds", type=int, default=3)
     args.add_argument("--prompt-bytes", type=int, default=PROMPT_BYTES)
-    args = args.parse_args()
+    args = args.parse_intermixed_args()
     lines = []
     if os.path.exists(LINES):
         with open(LINES, encoding="utf-8") as file:
