@@ -143,8 +143,7 @@ static bool had_room(const survey *s, uint32_t block, uint32_t number) {
         sky_satellite home = sky_session_home(s->session, block, number, copy);
         const sky__site *site = sky__site_of(s->world, home);
         bool full = site->memory && sky__is_full(&site->node);
-        room = !is_at_home(s, block, number, copy) && !full &&
-               (site->full_at == 0 || site->full_at < s->repair_from);
+        room = !is_at_home(s, block, number, copy) && !full && site->full_at < s->repair_from;
     }
     return room;
 }
