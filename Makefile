@@ -76,13 +76,13 @@ check-checkers: ## build bugs on purpose, and see that the simulator's checkers 
 	@tools/setup build
 	@tools/check-checkers
 
-lmcache: ## fetch torch and LMCache (gigabytes); test the plug-in in LMCache itself
+lmcache: ## fetch torch and LMCache (1.9 GB on disk); test the plug-in in LMCache itself
 	@tools/setup build
 	@tools/build $(BUILD)
 	@tools/venv $(BUILD) lmcache
 	@tools/test $(BUILD) -R 'integration/lmcache'
 
-sglang: ## fetch torch and SGLang's cache (300 MB); test the storage backend under it
+sglang: ## fetch torch and SGLang's cache (2.4 GB on disk); test the storage backend under it
 	@tools/setup build
 	@tools/build $(BUILD)
 	@tools/venv $(BUILD) sglang
