@@ -2,6 +2,7 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -113,11 +114,14 @@ static int open_the_others(cli *c, const char **urls, size_t count, cli_store *o
     return cli_store_open_urls(c, urls, kept, out);
 }
 
-/* The URL with one more setting. */
-static const char *with_setting(const char *url, const char *key, const char *value, char *room,
-                                size_t room_bytes) {
-    snprintf(room, room_bytes, "%s%c%s=%s", url, strchr(url, '?') ? '&' : '?', key, value);
-    return room;
+/* The URL gets one more setting. */
+static bool add_setting(char **url, const char *key, const char *value) {
+    char *longer = NULL;
+    if (asprintf(&longer, "%s%c%s=%s", *url, strchr(*url, '?') ? '&' : '?', key, value) < 0)
+        return false;
+    free(*url);
+    *url = longer;
+    return true;
 }
 
 static bool url_says(const char *url, const char *key) {
@@ -128,20 +132,20 @@ static bool url_says(const char *url, const char *key) {
     return false;
 }
 
-/* --level, where it was given, in the URL of a tier that may have one and has none of its own. */
-static const char *with_level(cli *c, const char *url, char *room, size_t room_bytes) {
+/* --level, where it was given, for a tier that may have one and has none of its own. */
+static bool add_level(cli *c, char **url) {
     const cli_value *level = cli_find(c, "level");
-    if (!level || level->origin == CLI_FROM_DEFAULT || strncmp(url, "mem:", 4) == 0 ||
-        url_says(url, "level"))
-        return url;
-    return with_setting(url, "level", level->texts[0], room, room_bytes);
+    if (!level || level->origin == CLI_FROM_DEFAULT || strncmp(*url, "mem:", 4) == 0 ||
+        url_says(*url, "level"))
+        return true;
+    return add_setting(url, "level", level->texts[0]);
 }
 
 /* A verb that only looks must not make a cache out of a mistyped path. */
-static const char *with_create(const cli *c, const char *url, char *room, size_t room_bytes) {
-    if (c->verb->makes_folders || strncmp(url, "disk:", 5) != 0 || url_says(url, "create"))
-        return url;
-    return with_setting(url, "create", "no", room, room_bytes);
+static bool add_create(const cli *c, char **url) {
+    if (c->verb->makes_folders || strncmp(*url, "disk:", 5) != 0 || url_says(*url, "create"))
+        return true;
+    return add_setting(url, "create", "no");
 }
 
 /* How many of the default tiers to open: a cache that was never made is an empty one, not an error,
@@ -160,13 +164,13 @@ static size_t default_count(const cli *c, const cli_value *v) {
 }
 
 int cli_store_open(cli *c, cli_store *out) {
-    static char rooms[SKY_TIERS_MAX][2][4400];
     const char *urls[SKY_TIERS_MAX];
-    const cli_value *v = cli_find(c, "store");
+    cli_value *v = cli_find(c, "store");
     size_t count = v->origin == CLI_FROM_DEFAULT ? default_count(c, v) : v->count;
     for (size_t i = 0; i < count; i++) {
-        urls[i] = with_level(c, v->texts[i], rooms[i][0], sizeof rooms[i][0]);
-        urls[i] = with_create(c, urls[i], rooms[i][1], sizeof rooms[i][1]);
+        if (!add_level(c, &v->texts[i]) || !add_create(c, &v->texts[i]))
+            return cli_refused(c, SKY_E_NOMEM, &(sky_error){0});
+        urls[i] = v->texts[i];
     }
     sky_error error = {0};
     sky_status status = sky_cache_open(urls, count, &out->cache, &error);
