@@ -11,7 +11,7 @@ MODEL ?=
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 
-.PHONY: all setup build models demo experiment test check check-checkers abi python vllm lmcache sglang wheel trials bench fuzz soak sim fmt tidy install uninstall clean help
+.PHONY: all setup build models demo experiment test check check-checkers arm64 abi python vllm lmcache sglang wheel trials bench fuzz soak sim fmt tidy install uninstall clean help
 .DEFAULT_GOAL := all
 
 help: ## this list
@@ -75,6 +75,11 @@ vllm: ## fetch torch and vLLM for the CPU (a gigabyte); test the connector in re
 check-checkers: ## build bugs on purpose, and see that the simulator's checkers find each (5 to 10 minutes)
 	@tools/setup build
 	@tools/check-checkers
+
+arm64: ## build for arm64 with libraries of its own (130 MB to fetch), and let qemu run the tests in C (ARGS="-R codec": some)
+	@tools/setup build
+	@tools/setup cross
+	@tools/arm64 build-arm64 $(ARGS)
 
 lmcache: ## fetch torch and LMCache (1.9 GB on disk); test the plug-in in LMCache itself
 	@tools/setup build
@@ -145,4 +150,4 @@ uninstall: ## remove what install put under PREFIX (DESTDIR is honoured)
 	@tools/uninstall $(BUILD) "$(PREFIX)"
 
 clean: ## remove what was built (not what was fetched)
-	@rm -rf build build-asan build-tsan build-fuzz build-bugs build-mutate
+	@rm -rf build build-asan build-tsan build-fuzz build-bugs build-mutate build-arm64

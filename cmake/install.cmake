@@ -76,11 +76,11 @@ endif()
 if(TARGET skymem AND NOT SKYMEM_SANITIZE AND NOT SKYMEM_FUZZ)
   set(man ${CMAKE_BINARY_DIR}/man)
   add_custom_command(OUTPUT ${man}/skymem.1
-    COMMAND ${CMAKE_SOURCE_DIR}/tools/manual $<TARGET_FILE:skymem> ${man}
+    COMMAND ${CMAKE_SOURCE_DIR}/tools/manual ${man} ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:skymem>
     DEPENDS skymem ${CMAKE_SOURCE_DIR}/tools/manual VERBATIM)
   set(completion ${CMAKE_BINARY_DIR}/completion)
   add_custom_command(OUTPUT ${completion}/skymem.fish
-    COMMAND ${CMAKE_SOURCE_DIR}/tools/completion $<TARGET_FILE:skymem> ${completion}
+    COMMAND ${CMAKE_SOURCE_DIR}/tools/completion ${completion} ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:skymem>
     DEPENDS skymem ${CMAKE_SOURCE_DIR}/tools/completion VERBATIM)
   add_custom_target(man ALL DEPENDS ${man}/skymem.1 ${completion}/skymem.fish)
   install(DIRECTORY ${man}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN "*.1")

@@ -1,0 +1,14 @@
+# Toolchain for arm64 on another machine: Debian's cross compiler, the libraries that tools/arm64 unpacked into
+# SKYMEM_ARM64_ROOT, and qemu to run what is built.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES SKYMEM_ARM64_ROOT)
+set(CMAKE_SYSROOT ${SKYMEM_ARM64_ROOT})
+set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
+set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64-static -L ${SKYMEM_ARM64_ROOT})
+set(ENV{PKG_CONFIG_LIBDIR} ${SKYMEM_ARM64_ROOT}/usr/lib/aarch64-linux-gnu/pkgconfig)
+set(ENV{PKG_CONFIG_SYSROOT_DIR} ${SKYMEM_ARM64_ROOT})
