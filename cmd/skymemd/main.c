@@ -288,7 +288,9 @@ static json_t *stat_json(sky_cache *cache, const sky_host_stat *stat) {
     put_number(o, "connections", stat->connections);
     put_number(o, "refused", stat->refused);
     put_number(o, "disconnected", stat->disconnected);
-    put_number(o, "leases", sky_cache_metric(cache, SKY_TIER_NONE, SKY_METRIC_CACHE_LEASES));
+    put_number(o, "leases",
+               sky_cache_metric(cache, SKY_TIER_NONE, SKY_METRIC_CACHE_LEASES) +
+                   stat->direct_leases);
     put_number(o, "entries", sum_metric(cache, SKY_METRIC_TIER_ENTRIES));
     put_number(o, "arena_bytes_used", sky_cache_metric(cache, 0, SKY_METRIC_TIER_BYTES_USED));
     put_number(o, "arena_bytes_max", sky_cache_metric(cache, 0, SKY_METRIC_TIER_BYTES_MAX));

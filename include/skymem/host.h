@@ -37,6 +37,8 @@ typedef struct {
     uint64_t block_copied_bytes; /* of them, into the arena, for who asked in the ordinary way */
     uint64_t block_corrupt;      /* withdrawn, as their bytes were not those published */
     const char *pool;            /* the pool whose counters these are, borrowed; "": none */
+    uint64_t direct_leases;      /* what clients keep of the arena now without having asked for it:
+                                    besides SKY_METRIC_CACHE_LEASES, and counted in `hits` */
 } sky_host_stat;
 
 /* Another user that is served, or a pool of a user, from stores of its own: nothing of one is

@@ -109,8 +109,9 @@ static void show_segments(sky__host *h, sky__client *c, uint64_t at, uint64_t by
         if (c->shown[i] == generation)
             continue;
         c->shown[i] = generation;
-        sky__client_send(h, c, &(sky_shm_frame){.kind = SKY_SHM_SEGMENT, .segment = (uint32_t)i},
-                         fd);
+        const sky_shm_frame segment = {
+            .kind = SKY_SHM_SEGMENT, .segment = (uint32_t)i, .generation = generation};
+        sky__client_send(h, c, &segment, fd);
     }
 }
 
@@ -133,9 +134,23 @@ static void retire_segments(sky__host *h, sky__tenant *t) {
     }
 }
 
-void sky__clients_retire(sky__host *h) {
-    for (size_t i = 0; i < h->tenant_count; i++)
+/* What its clients did without a word to this host. True: they keep what is gone. */
+static bool sweep_arena(sky__tenant *t) {
+    sky_memory_readers readers;
+    sky_memory_tier_sweep(t->arena_tier, &readers);
+    t->stat.hits += readers.uses - t->direct_uses;
+    t->stat.direct_leases = readers.kept;
+    t->direct_uses = readers.uses;
+    return readers.gone > 0;
+}
+
+sky_time sky__clients_retire(sky__host *h) {
+    bool kept = false;
+    for (size_t i = 0; i < h->tenant_count; i++) {
+        kept |= sweep_arena(h->tenants[i]);
         retire_segments(h, h->tenants[i]);
+    }
+    return kept ? sky_now() + SKY__HOST_KEPT_NS : SKY_TIME_NEVER;
 }
 
 /* ---- runs ---- */
@@ -416,6 +431,7 @@ static void take_ask(sky__host *h, sky__client *c, const sky_shm_frame *f) {
     bool *asking = &c->asking[sky__chore_queue(f->question)];
     uint64_t gone;
     c->listed = c->listed && (c->first || !sky_ring_is_read(&c->ring) || !sky_local_is_read(c->fd));
+    (void)sweep_arena(c->tenant);
     sky_memory_tier_segments(c->tenant->arena_tier, &c->tenant->stat.committed_bytes, &gone);
     if (!*asking && (!c->listed || f->question == SKY_SHM_STAT) && sky__chore_add(h, c, f)) {
         *asking = true;
@@ -438,6 +454,18 @@ static void join_tenant(sky__client *c, sky__tenant *t) {
     c->tenant = t;
     t->stat.clients++;
     t->stat.connections++;
+}
+
+/* Let it find and keep blocks itself. Where there is no memory or descriptor for that, it asks. */
+static void show_index(sky__host *h, sky__client *c) {
+    int index, page;
+    if (c->tier > 1 ||
+        sky_memory_tier_join(c->tenant->arena_tier, &c->reader, &index, &page) != SKY_OK)
+        return;
+    c->reads = true;
+    sky__client_send(h, c, &(sky_shm_frame){.kind = SKY_SHM_INDEX}, index);
+    sky__client_send(h, c, &(sky_shm_frame){.kind = SKY_SHM_PAGE}, page);
+    sky_local_close(page);
 }
 
 static void take_hello(sky__host *h, sky__client *c, const sky_shm_frame *f) {
@@ -474,7 +502,9 @@ static void take_hello(sky__host *h, sky__client *c, const sky_shm_frame *f) {
                                    .client = c->number};
     sky_status status = send_first(c, &welcome, fd);
     sky_local_close(fd);
-    if (status != SKY_OK)
+    if (status == SKY_OK)
+        show_index(h, c);
+    else
         sky__client_close(h, c, status == SKY_E_IO ? NULL : "no descriptor is left for it");
 }
 
@@ -527,6 +557,9 @@ static void part_from(sky__client *c, int *fd) {
     sky_local_close(*fd);
     *fd = -1;
     c->tenant->stat.clients--;
+    if (c->reads)
+        sky_memory_tier_leave(c->tenant->arena_tier, c->reader);
+    c->reads = false;
     (void)sky_release_owner(c->tenant->cache, c->number, NULL);
 }
 
@@ -544,7 +577,8 @@ void sky__client_close(sky__host *h, sky__client *c, const char *why) {
     cancel_runs(c);
     free(c->stalled);
     c->stalled = NULL;
-    if (why && c->lease_count > 0) {
+    bool keeps = c->reads && sky_memory_tier_end(c->tenant->arena_tier, c->reader);
+    if (why && (c->lease_count > 0 || keeps)) {
         sky_local_end(c->fd);
         c->ended_fd = c->fd;
         c->fd = -1;

@@ -251,7 +251,7 @@ static void serve_caches(sky__host *h, const waits *w) {
  * a client that goes) is looked at before it sleeps. */
 static bool host_turn(sky__host *h) {
     waits w;
-    sky_time until = close_silent(h);
+    sky_time until = sooner_of(close_silent(h), h->sweep_at);
     wait_fixed(h, &w);
     wait_clients(h, &w);
     if (w.fds[LISTEN] < 0)
@@ -275,7 +275,7 @@ static bool host_turn(sky__host *h) {
         sky__tenants_update(h);
     }
     sky__tenants_sweep(h);
-    sky__clients_retire(h);
+    h->sweep_at = sky__clients_retire(h);
     return w.ready[LISTEN] || sky_now() < idle;
 }
 
@@ -367,7 +367,7 @@ static bool read_options(const sky_host_options *options, sky_host_options *out)
 }
 
 sky_status sky_host_run(const sky_host_options *options, sky_error *error) {
-    sky__host h = {.listener = {.fd = -1}};
+    sky__host h = {.listener = {.fd = -1}, .sweep_at = SKY_TIME_NEVER};
     if (!read_options(options, &h.options))
         return sky_fail(error, SKY_E_PARAM,
                         "a host needs a socket, stores, and options whose struct_bytes is set");

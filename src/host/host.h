@@ -35,6 +35,7 @@
 #define SKY__HOST_STAGES      4u             /* all stages of another user, in arenas of its */
 #define SKY__HOST_HELLO_NS    SKY_SECONDS(5) /* until a client has said who it is */
 
+#define SKY__HOST_KEPT_NS SKY_MS(10) /* until what is kept and gone is looked at again */
 #define SKY__HOST_SEND_NS SKY_MS(20) /* until a descriptor is sent again that was refused */
 
 /* A frame on its way to a client whose ring is full. */
@@ -76,6 +77,7 @@ typedef struct {
     sky_tier *arena_tier;
     sky_arena_view arena;
     uint64_t segments_gone;     /* as they were counted when clients were last told */
+    uint64_t direct_uses;       /* of clients that asked nothing, counted so far */
     int folders[SKY_TIERS_MAX]; /* those of its stores, locked; -1: none */
     struct sky__run *runs;      /* under way */
     sky__published *blocks;
@@ -113,6 +115,8 @@ typedef struct sky__client {
     sky_local_peer peer;
     uint32_t tier; /* 1 + the store that alone takes part in what it asks for; 0: all */
     bool greeted;
+    bool reads; /* it may find and keep what lies in the arena, as this reader */
+    uint32_t reader;
     bool asking[SKY__QUEUES]; /* a chore is under way for it */
     bool listed; /* it may not have read a listing or text yet, which take memory until then */
     sky_time greet_by;
@@ -155,6 +159,7 @@ typedef struct sky__host {
     size_t places;        /* clients from here on were never used */
     size_t turns;         /* so far */
     sky_spin spin;
+    sky_time sweep_at;    /* what clients keep is looked at again */
     sky_time busy_until;  /* the thread looks at rings so long, before it sleeps; 0: not now */
     sky_time complain_at; /* lines for the log: so many in a second */
     uint32_t complaints;
@@ -228,8 +233,9 @@ void sky__clients_answer(sky__host *h);
 void sky__run_end(sky__host *h, sky__run *run);
 /* Hand a run to the cache; it may be over then. */
 void sky__run_start(sky__host *h, sky__run *run);
-/* Tell clients which segments are gone. */
-void sky__clients_retire(sky__host *h);
+/* Free what clients kept and let go, and tell them which segments are gone. Returns when to look
+ * again. */
+sky_time sky__clients_retire(sky__host *h);
 
 /* ---- chores.c ---- */
 

@@ -24,7 +24,8 @@ static char *text(void *context, sky_cache *cache, const sky_host_stat *stat) {
         snprintf(
             made, 200, "%llu clients, %llu disconnected, %llu leases, %llu bytes, %llu committed",
             (unsigned long long)stat->clients, (unsigned long long)stat->disconnected,
-            (unsigned long long)sky_cache_metric(cache, SKY_TIER_NONE, SKY_METRIC_CACHE_LEASES),
+            (unsigned long long)(sky_cache_metric(cache, SKY_TIER_NONE, SKY_METRIC_CACHE_LEASES) +
+                                 stat->direct_leases),
             (unsigned long long)sky_cache_metric(cache, 0, SKY_METRIC_TIER_BYTES_USED),
             (unsigned long long)stat->committed_bytes);
     return made;

@@ -44,7 +44,8 @@ static char *counters(void *context, sky_cache *cache, const sky_host_stat *stat
     if (text)
         snprintf(
             text, 200, "%llu %llu %llu %llu %llu %llu %llu", (unsigned long long)stat->clients,
-            (unsigned long long)sky_cache_metric(cache, SKY_TIER_NONE, SKY_METRIC_CACHE_LEASES),
+            (unsigned long long)(sky_cache_metric(cache, SKY_TIER_NONE, SKY_METRIC_CACHE_LEASES) +
+                                 stat->direct_leases),
             (unsigned long long)sky_cache_metric(cache, 0, SKY_METRIC_TIER_BYTES_USED),
             (unsigned long long)stat->committed_bytes, (unsigned long long)stat->regions,
             (unsigned long long)stat->blocks, (unsigned long long)stat->block_copied_bytes);
@@ -353,6 +354,70 @@ static void clients_share_one_copy_and_the_dead_give_back(void **state) {
     end(&host);
 }
 
+/* What a client was shown once it finds itself, also while the host does not run; what expires it
+ * has to ask for. */
+static void a_host_that_stands_still_is_not_needed(void **state) {
+    (void)state;
+    process host = start("host");
+    sky_cache *cache = connect_to(socket_path);
+    uint8_t byte = 5;
+    sky_span span = {&byte, 1};
+    sky_item expiring = {.key = sky_fixture_key(2), .spans = &span, .span_count = 1};
+    const sky_call ttl = {.ttl_s = 600}, soon = {.deadline_ns = sky_now() + SKY_SECONDS(2)};
+    assert_non_null(cache);
+    assert_int_equal(put(cache, 1, BYTES, 1), SKY_OK);
+    assert_int_equal(sky_run(cache, SKY_OP_PUT, &expiring, 1, &ttl), SKY_OK);
+    assert_copied(cache, 1, 1); /* its segment comes with this */
+    assert_int_equal(kill(host.pid, SIGSTOP), 0);
+    for (int i = 0; i < 100; i++) {
+        sky_item kept = lease(cache, 1), has = {.key = sky_fixture_key(1)};
+        assert_int_equal(kept.status, SKY_OK);
+        assert_true(sky_fixture_holds(kept.view.data, BYTES, 1));
+        assert_int_equal(sky_run(cache, SKY_OP_HAS, &has, 1, NULL), SKY_OK);
+        assert_true(has.status == SKY_OK && has.bytes == BYTES);
+        assert_copied(cache, 1, 1);
+        assert_int_equal(sky_release(cache, kept.lease), SKY_OK);
+    }
+    assert_int_equal(sky_run(cache, SKY_OP_GET, &expiring, 1, &soon), SKY_OK);
+    assert_int_equal(expiring.status, SKY_E_DEADLINE);
+    assert_int_equal(kill(host.pid, SIGCONT), 0);
+    await_clients(1, 0);
+    remove_key(cache, 2);
+    sky_cache_close(cache);
+    end(&host);
+}
+
+/* The room of a block that is removed while a client keeps it is free when that lets it go, or is
+ * killed. */
+static void what_is_kept_outlives_its_removal(void **state) {
+    (void)state;
+    process host = start("host");
+    sky_cache *cache = connect_to(socket_path);
+    assert_non_null(cache);
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(put(cache, 1, BYTES, 1), SKY_OK);
+        assert_copied(cache, 1, 1);
+        process reader = round == 1 ? start("reader") : (process){0};
+        sky_item kept = round == 0 ? lease(cache, 1) : (sky_item){0};
+        remove_key(cache, 1);
+        sky_item has = {.key = sky_fixture_key(1)};
+        assert_int_equal(sky_run(cache, SKY_OP_HAS, &has, 1, NULL), SKY_OK);
+        assert_int_equal(has.status, SKY_MISS);
+        assert_int_equal(put(cache, 3, BYTES, 3), SKY_OK); /* in other room */
+        remove_key(cache, 3);
+        assert_true(await_clients(1 + (unsigned)round, 1).bytes >= BYTES);
+        if (round == 1) {
+            end(&reader);
+        } else {
+            assert_true(sky_fixture_holds(kept.view.data, BYTES, 1));
+            assert_int_equal(sky_release(cache, kept.lease), SKY_OK);
+        }
+        await_nothing();
+    }
+    sky_cache_close(cache);
+    end(&host);
+}
+
 static void a_writer_that_is_killed_leaves_the_old_or_the_new(void **state) {
     (void)state;
     process host = start("host");
@@ -556,6 +621,8 @@ int main(int argc, char **argv) {
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(clients_share_one_copy_and_the_dead_give_back),
+        cmocka_unit_test(a_host_that_stands_still_is_not_needed),
+        cmocka_unit_test(what_is_kept_outlives_its_removal),
         cmocka_unit_test(a_writer_that_is_killed_leaves_the_old_or_the_new),
         cmocka_unit_test(a_child_of_a_dead_client_keeps_nothing),
         cmocka_unit_test(blocks_of_the_dead_go_and_stay_under_readers),

@@ -246,7 +246,8 @@ static char *counters(void *context, sky_cache *cache, const sky_host_stat *stat
     if (text)
         snprintf(
             text, 128, "%llu %llu %llu %llu %llu", (unsigned long long)stat->clients,
-            (unsigned long long)sky_cache_metric(cache, SKY_TIER_NONE, SKY_METRIC_CACHE_LEASES),
+            (unsigned long long)(sky_cache_metric(cache, SKY_TIER_NONE, SKY_METRIC_CACHE_LEASES) +
+                                 stat->direct_leases),
             (unsigned long long)sky_cache_metric(cache, 0, SKY_METRIC_TIER_BYTES_USED),
             (unsigned long long)stat->committed_bytes, (unsigned long long)stat->disconnected);
     return text;

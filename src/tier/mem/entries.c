@@ -26,6 +26,7 @@ void sky__memory_lock(sky__memory *m) {
     sky__stripes_lock_all(&m->stripes);
     for (uint32_t i = 0; i < m->stripes.count; i++)
         sky__memory_settle(m, &m->stripes.stripes[i]);
+    sky__memory_take_uses(m);
 }
 
 void sky__memory_unlock(sky__memory *m) {
@@ -63,10 +64,6 @@ static uint64_t extent_bytes(const sky__memory *m, uint32_t extent) {
     return (uint64_t)sky_arena_units(m->arena, extent) * m->unit_bytes;
 }
 
-uint8_t *sky__memory_bytes(const sky__memory *m, uint32_t extent) {
-    return m->region + extent_start(m, extent);
-}
-
 void sky__memory_hold(sky__memory *m, uint32_t extent) {
     atomic_fetch_add_explicit(&m->refs[extent], 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&m->holds, 1, memory_order_relaxed);
@@ -77,24 +74,30 @@ static bool drop_reference(sky__memory *m, uint32_t extent) {
     return atomic_fetch_sub_explicit(&m->refs[extent], 1, memory_order_acq_rel) == 1;
 }
 
-/* With the mutex held. */
+/* Nothing refers to it, and nobody keeps it. With the mutex held. */
 static void extent_give(sky__memory *m, uint32_t extent) {
-    if (m->shared)
+    if (m->shared) {
         sky_segments_give(&m->segments, extent_start(m, extent), extent_bytes(m, extent));
+        sky__memory_show_segments(m, extent_start(m, extent), extent_bytes(m, extent));
+    }
     sky_arena_give(m->arena, extent);
 }
 
-/* The same. False: the machine has no memory for it. */
+/* With the mutex held. False: the machine has no memory for it. */
 static bool extent_commit(sky__memory *m, uint32_t extent) {
-    if (!m->shared ||
-        sky_segments_take(&m->segments, extent_start(m, extent), extent_bytes(m, extent)) == SKY_OK)
+    if (!m->shared)
         return true;
-    sky_arena_give(m->arena, extent);
-    return false;
+    uint64_t start = extent_start(m, extent), bytes = extent_bytes(m, extent);
+    if (sky_segments_take(&m->segments, start, bytes) != SKY_OK) {
+        sky_arena_give(m->arena, extent);
+        return false;
+    }
+    sky__memory_show_segments(m, start, bytes);
+    return true;
 }
 
 void sky__memory_let_go(sky__memory *m, uint32_t extent) {
-    if (drop_reference(m, extent))
+    if (drop_reference(m, extent) && !sky__memory_keep(m, extent))
         extent_give(m, extent);
 }
 
@@ -104,8 +107,18 @@ void sky__memory_unhold(sky__memory *m, uint32_t extent) {
     if (!last)
         return;
     sky_mutex_lock(&m->mutex);
-    extent_give(m, extent);
+    if (!sky__memory_keep(m, extent))
+        extent_give(m, extent);
     sky_mutex_unlock(&m->mutex);
+}
+
+void sky__memory_sweep(sky__memory *m) {
+    uint32_t extent;
+    if (m->kept_count == 0)
+        return;
+    sky__memory_survey(m);
+    while ((extent = sky__memory_unkept(m)) != SKY_EXTENT_NONE)
+        extent_give(m, extent);
 }
 
 /* ---- blocks whose parent is not here ---- */
@@ -154,6 +167,7 @@ static void entry_removed(void *context, uint32_t block, const sky_block_info *i
     (void)info;
     sky__memory *m = context;
     orphan_forget(m, block);
+    sky__memory_hide(m, block);
     sky__memory_let_go(m, m->entries[block].extent);
 }
 
@@ -205,12 +219,15 @@ static void entry_evict(sky__memory *m, uint32_t block) {
  * when there is none. */
 static bool evict_one(sky__memory *m) {
     uint64_t readers = atomic_load_explicit(&m->holds, memory_order_relaxed);
+    readers += m->shown ? sky_shared_index_survey(m->shown) : 0;
     for (uint32_t rank = 0; rank < SKY_INDEX_RANKS; rank++) {
         for (uint64_t tries = readers + 1; tries > 0; tries--) {
             uint32_t block = sky_index_victim_of(m->index, rank);
             if (block == SKY_BLOCK_NONE)
                 break;
-            if (atomic_load(&m->refs[m->entries[block].extent]) == 1) {
+            const uint32_t extent = m->entries[block].extent;
+            bool kept = m->shown && sky_shared_index_seems_kept(m->shown, m->stamps[extent]);
+            if (atomic_load(&m->refs[extent]) == 1 && !kept) {
                 entry_evict(m, block);
                 return true;
             }
@@ -229,6 +246,7 @@ uint32_t sky__memory_make_room(sky__memory *m, uint64_t bytes) {
     if (units > m->units)
         return SKY_EXTENT_NONE;
     uint32_t extent;
+    sky__memory_sweep(m);
     do
         extent = sky_arena_take(m->arena, (uint32_t)units);
     while (extent == SKY_EXTENT_NONE && evict_one(m));
@@ -263,9 +281,11 @@ sky_status sky__memory_publish(sky__memory *m, const sky__memory_entry *new, sky
         return status;
     if (old != SKY_BLOCK_NONE) { /* pins stay, hits start again */
         orphan_forget(m, block);
+        sky__memory_hide(m, block);
         sky__memory_let_go(m, m->entries[block].extent);
     }
     m->entries[block] = *new;
+    sky__memory_show(m, block);
     if (!sky_key_is_zero(&new->parent) && sky_index_parent(m->index, block) == SKY_BLOCK_NONE)
         orphan_add(m, block);
     orphans_adopt(m, &new->key);

@@ -205,6 +205,7 @@ static sky_status entry_lease(sky__memory *m, sky_item *item, uint64_t *bytes) {
     bool full = sky_leases_full(m->leases);
     sky__stripe *s = sky__stripe_lock(&m->stripes);
     sky__memory_settle(m, s);
+    sky__memory_take_uses(m);
     const sky__memory_entry *e = full ? NULL : entry_seek(m, s, item, &late);
     if (e) {
         s->lease_count++;
@@ -265,6 +266,8 @@ static sky_status entry_change(sky__memory *m, sky_op op, const sky_key *key) {
         status = sky_index_pin(m->index, block);
     else if (status == SKY_OK && op == SKY_OP_UNPIN)
         status = sky_index_unpin(m->index, block);
+    if (op == SKY_OP_PIN || op == SKY_OP_UNPIN)
+        sky__memory_show_pin(m, block);
     sky__memory_unlock(m);
     if (late)
         sky__memory_drop_expired(m, key);
@@ -448,6 +451,7 @@ static void memory_close(sky_tier *tier) {
     sky_batches_destroy(m->tier.batches);
     sky__stripes_deinit(&m->stripes);
     sky_mutex_deinit(&m->mutex);
+    sky__memory_show_deinit(m);
     sky_index_destroy(m->index);
     sky_arena_destroy(m->arena);
     free(m->refs);
@@ -539,6 +543,8 @@ static sky_status memory_reserve(sky__memory *m, uint64_t bytes) {
     m->orphans = calloc(buckets, sizeof *m->orphans);
     if (status == SKY_OK)
         status = sky_leases_create(&m->leases);
+    if (status == SKY_OK && m->shared)
+        status = sky__memory_show_init(m, blocks, extents);
     bool all = m->refs && m->entries && m->orphans;
     return status == SKY_OK && !all ? SKY_E_NOMEM : status;
 }
@@ -619,5 +625,45 @@ void sky_memory_tier_segments(sky_tier *tier, uint64_t *bytes, uint64_t *gone) {
     sky_mutex_lock(&m->mutex);
     *bytes = m->segments.made_bytes;
     *gone = m->segments.gone;
+    sky_mutex_unlock(&m->mutex);
+}
+
+/* ---- processes that find what is shown ---- */
+
+sky_status sky_memory_tier_join(sky_tier *tier, uint32_t *reader, int *index, int *page) {
+    sky__memory *m = sky__memory_of(tier);
+    if (!m || !m->shown)
+        return SKY_E_UNSUPPORTED;
+    sky_mutex_lock(&m->mutex);
+    sky_status status = sky_shared_index_join(m->shown, reader, page);
+    *index = sky_shared_index_fd(m->shown);
+    sky_mutex_unlock(&m->mutex);
+    return status;
+}
+
+bool sky_memory_tier_end(sky_tier *tier, uint32_t reader) {
+    sky__memory *m = memory_of(tier);
+    sky_mutex_lock(&m->mutex);
+    bool keeps = sky_shared_index_end(m->shown, reader);
+    sky_mutex_unlock(&m->mutex);
+    return keeps;
+}
+
+void sky_memory_tier_leave(sky_tier *tier, uint32_t reader) {
+    sky__memory *m = memory_of(tier);
+    sky_mutex_lock(&m->mutex);
+    sky__memory_take_uses(m);
+    sky_shared_index_leave(m->shown, reader);
+    sky__memory_sweep(m);
+    sky_mutex_unlock(&m->mutex);
+}
+
+void sky_memory_tier_sweep(sky_tier *tier, sky_memory_readers *out) {
+    sky__memory *m = memory_of(tier);
+    sky_mutex_lock(&m->mutex);
+    sky__memory_take_uses(m);
+    sky__memory_sweep(m);
+    *out = (sky_memory_readers){
+        .uses = m->shown_uses, .kept = sky_shared_index_survey(m->shown), .gone = m->kept_count};
     sky_mutex_unlock(&m->mutex);
 }

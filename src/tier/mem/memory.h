@@ -34,6 +34,7 @@
 #include "tier/leases.h"
 #include "tier/mem/segments.h"
 #include "tier/mem/stripes.h"
+#include "tier/shared_index.h"
 #include "tier/tier.h"
 
 #define SKY__MEMORY_GETS_AT_ONCE 32u /* under one lock of a stripe */
@@ -79,6 +80,14 @@ typedef struct {
     sky_arena *arena;
     _Atomic uint32_t *refs; /* [extents] */
     _Atomic uint64_t holds; /* references besides those of entries */
+
+    sky_shared_index *shown; /* what other processes find; NULL: nothing */
+    uint64_t *stamps;        /* [extents] of the block that was shown in each; 0: none */
+    uint32_t *kept_after;    /* [extents] in the list of `kept`: extent + 1, 0: none */
+    uint32_t kept;           /* extents that nothing refers to, and that other processes keep */
+    uint32_t kept_count;
+    uint32_t *unkept_at; /* where sky__memory_unkept goes on in the list */
+    uint64_t shown_uses; /* so far */
 
     sky_index *index;
     sky__memory_entry *entries; /* [blocks] */
@@ -129,13 +138,39 @@ uint32_t sky__memory_make_room(sky__memory *m, uint64_t bytes);
  * Errors: SKY_E_FULL */
 sky_status sky__memory_publish(sky__memory *m, const sky__memory_entry *new, sky_coding coding);
 
+/* ---- shown.c: what other processes find and keep (tier/shared_index.h) ---- */
+
+/* Errors: SKY_E_NOMEM, SKY_E_UNSUPPORTED */
+sky_status sky__memory_show_init(sky__memory *m, uint32_t blocks, uint32_t extents);
+void sky__memory_show_deinit(sky__memory *m);
+/* Show an entry that may be shown; show it no longer, before its extent is let go; it is pinned now
+ * or not. With all locks. */
+void sky__memory_show(sky__memory *m, uint32_t block);
+void sky__memory_hide(sky__memory *m, uint32_t block);
+void sky__memory_show_pin(sky__memory *m, uint32_t block);
+/* The segments of an extent may have been made, or be gone. With the mutex held. */
+void sky__memory_show_segments(sky__memory *m, uint64_t start, uint64_t bytes);
+/* What other processes used counts as used. With the mutex held. */
+void sky__memory_take_uses(sky__memory *m);
+/* True: other processes keep an extent to which nothing refers here; it is freed later. With the
+ * mutex held. */
+bool sky__memory_keep(sky__memory *m, uint32_t extent);
+/* Look at what they keep now, and then go through the extents that they let go meanwhile, which are
+ * to be given; SKY_EXTENT_NONE at the end. With the mutex held. */
+void sky__memory_survey(sky__memory *m);
+uint32_t sky__memory_unkept(sky__memory *m);
+
 /* Bytes and name of what is held. */
-uint8_t *sky__memory_bytes(const sky__memory *m, uint32_t extent);
+static inline uint8_t *sky__memory_bytes(const sky__memory *m, uint32_t extent) {
+    return m->region + (uint64_t)sky_arena_start(m->arena, extent) * m->unit_bytes;
+}
 const char *sky__memory_name(const sky__memory *m, const sky__memory_entry *e);
 /* One reference more, with the mutex or a stripe held; one less, without locks. */
 void sky__memory_hold(sky__memory *m, uint32_t extent);
 void sky__memory_unhold(sky__memory *m, uint32_t extent);
 /* One less, with the mutex held. */
 void sky__memory_let_go(sky__memory *m, uint32_t extent);
+/* Give back what other processes kept and let go. With the mutex held. */
+void sky__memory_sweep(sky__memory *m);
 
 #endif

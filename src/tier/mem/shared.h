@@ -25,6 +25,24 @@ bool sky_memory_tier_arena(const sky_tier *tier, sky_arena_view *out);
  * any time. */
 int sky_memory_tier_segment(sky_tier *tier, uint32_t index, uint64_t *generation);
 
+/* One more process may find and keep what lies in the arena (tier/shared_index.h).
+ * Owner:  *index stays the tier's, *page is the caller's; both are to be sent to that process
+ * Errors: SKY_E_UNSUPPORTED (the tier is not shared), SKY_E_BUSY (there are too many),
+ *         SKY_E_NOMEM */
+sky_status sky_memory_tier_join(sky_tier *tier, uint32_t *reader, int *index, int *page);
+/* It finds nothing from now on. True: it keeps something still. */
+bool sky_memory_tier_end(sky_tier *tier, uint32_t reader);
+/* It is gone, or it was ended and kept nothing then. */
+void sky_memory_tier_leave(sky_tier *tier, uint32_t reader);
+typedef struct {
+    uint64_t uses; /* of such processes so far */
+    uint32_t kept; /* payloads that they keep now */
+    uint32_t gone; /* of these, removed from the tier since: their room is free when they let go */
+} sky_memory_readers;
+
+/* Free what such processes let go, and count what they used. */
+void sky_memory_tier_sweep(sky_tier *tier, sky_memory_readers *out);
+
 /* Bytes of the segments there are now, and how many were given back so far. */
 void sky_memory_tier_segments(sky_tier *tier, uint64_t *bytes, uint64_t *gone);
 

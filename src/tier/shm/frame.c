@@ -248,6 +248,8 @@ size_t sky_shm_encode(const sky_shm_frame *f, uint8_t out[SKY_SHM_FRAME_BYTES_MA
         sky_write_u64(&w, f->region_bytes);
     } else if (f->kind == SKY_SHM_REGISTERED) {
         sky_write_u64(&w, f->number);
+    } else if (f->kind == SKY_SHM_SEGMENT) {
+        sky_write_u64(&w, f->generation);
     }
     assert(!w.failed);
     return SKY_SHM_FRAME_BYTES_MAX - w.left;
@@ -304,13 +306,15 @@ static void read_body(sky_reader *r, sky_shm_frame *f) {
         f->region_bytes = sky_read_u64(r);
     } else if (f->kind == SKY_SHM_REGISTERED) {
         f->number = sky_read_u64(r);
+    } else if (f->kind == SKY_SHM_SEGMENT) {
+        f->generation = sky_read_u64(r);
     }
 }
 
 sky_status sky_shm_decode(const uint8_t *data, size_t bytes, sky_shm_frame *out) {
     sky_reader r = sky_reader_over(data, bytes);
     uint32_t kind = sky_read_u32(&r);
-    sky__fail_unless(&r, kind >= SKY_SHM_HELLO && kind <= SKY_SHM_REGION_GONE);
+    sky__fail_unless(&r, kind >= SKY_SHM_HELLO && kind <= SKY_SHM_PAGE);
     out->kind = (sky_shm_kind)kind;
     out->id = sky_read_u32(&r);
     out->count = sky_read_u32(&r);

@@ -3,6 +3,7 @@
  *   client                                  host
  *   HELLO ────────────────────────────────►        (SO_PEERCRED says whose process it is)
  *         ◄──────────────────────────────── WELCOME, or REFUSED and the end
+ *         ◄──────────────────────────────── INDEX, PAGE + descriptors: what is found without a RUN
  *   RUN: one operation on up to 64 keys ──►
  *         ◄──────────────────────────────── SEGMENT + descriptor, for each the answer needs
  *         ◄──────────────────────────────── DONE: how each ended, and where what was lent lies
@@ -26,7 +27,7 @@
 
 #include "tier/remote.h"
 
-#define SKY_SHM_VERSION         4
+#define SKY_SHM_VERSION         5
 #define SKY_SHM_ITEMS_MAX       64
 #define SKY_SHM_FRAME_BYTES_MAX 8192
 #define SKY_SHM_NUMBERS         8
@@ -56,6 +57,8 @@ typedef enum {
     SKY_SHM_ANSWERED,    /* host: how that ended, or the publishing of a block */
     SKY_SHM_REGION,      /* host: a region, with a descriptor */
     SKY_SHM_REGION_GONE, /* host: its owner is; what was lent of it stays */
+    SKY_SHM_INDEX,       /* host: the index of the arena, with a descriptor */
+    SKY_SHM_PAGE,        /* host: this client's page as a reader of it, with a descriptor */
 } sky_shm_kind;
 
 typedef enum {
@@ -142,6 +145,7 @@ typedef struct {
             sky_key key;                           /* zero for a release */
             uint64_t lease;                        /* release; else 0 */
         };
+        uint64_t generation;   /* segment */
         uint64_t region_bytes; /* register, region */
         uint64_t number;       /* registered: the region's; answered: 0 */
         struct {               /* told */

@@ -64,9 +64,16 @@ static void frames_keep_their_bytes(void **state) {
     f = (sky_shm_frame){.kind = SKY_SHM_REFUSED, .status = SKY_E_DENIED};
     assert_int_equal(again(&f, 16).status, SKY_E_DENIED);
     assert_hex("030000000000000000000000f5ffffff");
-    f = (sky_shm_frame){.kind = SKY_SHM_SEGMENT, .segment = 3};
-    assert_int_equal(again(&f, 16).segment, 3);
-    assert_hex("0a000000000000000000000003000000");
+    f = (sky_shm_frame){.kind = SKY_SHM_SEGMENT, .segment = 3, .generation = 0x0807};
+    f = again(&f, 24);
+    assert_true(f.segment == 3 && f.generation == 0x0807);
+    assert_hex("0a0000000000000000000000030000000708000000000000");
+    f = (sky_shm_frame){.kind = SKY_SHM_INDEX};
+    (void)again(&f, 16);
+    assert_hex("15000000000000000000000000000000");
+    f = (sky_shm_frame){.kind = SKY_SHM_PAGE};
+    (void)again(&f, 16);
+    assert_hex("16000000000000000000000000000000");
     f = (sky_shm_frame){.kind = SKY_SHM_RELEASE, .count = 2, .leases = {5, 0x1122334455667788}};
     assert_true(again(&f, 32).leases[1] == 0x1122334455667788);
     assert_hex("06000000000000000200000000000000"

@@ -7,6 +7,8 @@
 #include "tier/shm/shm_state.h"
 #include "tier/spans.h"
 
+#define LOCKED_COPY_BYTES 16384u /* to copy it takes less than to release the mutex and take it */
+
 static void answer_item(sky__shm *t, const sky__shm_job *j, size_t i, sky_answer *a) {
     a->tier = a->status == SKY_OK ? t->env.index : SKY_TIER_NONE;
     sky__count_answer(&t->counts, j->op, a);
@@ -197,7 +199,7 @@ static void flight_end(sky__shm *t, sky__shm_flight *f) {
     job_drop(j);
 }
 
-/* Copy what was lent into the caller's spans. Without the mutex. */
+/* Copy what was lent into the caller's spans. */
 static sky_status copy_out(sky__shm *t, const sky__shm_job *j, size_t i, const uint8_t *payload,
                            uint64_t payload_bytes, uint64_t *bytes) {
     sky_range range;
@@ -235,9 +237,8 @@ static bool hand_on(sky__shm *t, const sky__shm_job *j, size_t i, const sky_shm_
     return true;
 }
 
-/* One lent payload: copied or handed on. True: the host has its lease back. */
-static bool take_lent(sky__shm *t, const sky__shm_job *j, size_t i, const sky_shm_result *r,
-                      const uint8_t *payload) {
+bool sky__shm_take_lent(sky__shm *t, const sky__shm_job *j, size_t i, const sky_shm_result *r,
+                        const uint8_t *payload) {
     sky_answer a = {.status = SKY_OK,
                     .bytes = r->bytes,
                     .coding = r->coding,
@@ -247,9 +248,12 @@ static bool take_lent(sky__shm *t, const sky__shm_job *j, size_t i, const sky_sh
         a.view = (sky_span){(void *)payload, r->bytes};
         return !hand_on(t, j, i, r, &a);
     }
-    sky_mutex_unlock(&t->mutex); /* the lease keeps the bytes, and who reads alone unmaps */
+    bool large = r->bytes > LOCKED_COPY_BYTES;
+    if (large)
+        sky_mutex_unlock(&t->mutex); /* the lease keeps the bytes, and who reads alone unmaps */
     a.status = copy_out(t, j, i, payload, r->bytes, &a.bytes);
-    sky_mutex_lock(&t->mutex);
+    if (large)
+        sky_mutex_lock(&t->mutex);
     if (a.status != SKY_OK)
         a = (sky_answer){.status = a.status};
     answer_item(t, j, i, &a);
@@ -287,9 +291,9 @@ sky_status sky__shm_take_done(sky__shm *t, const sky_shm_frame *done) {
             continue;
         }
         const uint8_t *payload = sky__shm_link_view(t->link, r->at, r->bytes);
-        if (!payload || r->lease == 0)
+        if (!payload || r->lease == 0 || (r->lease & SKY__SHM_DIRECT))
             return SKY_E_CORRUPT;
-        if (take_lent(t, f->job, f->origin[n], r, payload))
+        if (sky__shm_take_lent(t, f->job, f->origin[n], r, payload))
             back[back_count++] = r->lease;
     }
     sky__shm_return(t, back, back_count);

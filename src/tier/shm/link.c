@@ -138,6 +138,7 @@ void sky__shm_link_destroy(sky__shm_link *l) {
         return;
     sky__shm_link_cut(l);
     close_socket(l->ended_fd);
+    sky_shared_reader_unmap(&l->reader);
     sky_pages_release(l->arena, l->arena_bytes);
     free(l);
 }
@@ -200,7 +201,17 @@ static sky_status take_segment(sky__shm_link *l, const sky_shm_frame *f, int pas
         return sky_shared_unmap(at, l->segment_bytes);
     sky_status status = sky_shared_map(passed, at, l->segment_bytes, SKY_SHARED_READ);
     l->mapped[i] = status == SKY_OK;
+    l->generations[i] = f->generation;
     return status;
+}
+
+/* A frame that is about memory. SKY_MISS: it is not. */
+static sky_status take_memory(sky__shm_link *l, const sky_shm_frame *f, int passed) {
+    if (f->kind == SKY_SHM_SEGMENT || f->kind == SKY_SHM_RETIRED)
+        return take_segment(l, f, passed);
+    if (f->kind == SKY_SHM_INDEX)
+        return sky_shared_reader_map_index(&l->reader, passed);
+    return f->kind == SKY_SHM_PAGE ? sky_shared_reader_map_page(&l->reader, passed) : SKY_MISS;
 }
 
 sky_status sky__shm_link_receive(sky__shm_link *l, sky_shm_frame *out, int *passed) {
@@ -211,10 +222,10 @@ sky_status sky__shm_link_receive(sky__shm_link *l, sky_shm_frame *out, int *pass
         if (status != SKY_OK)
             return status;
         status = sky_shm_decode(data, bytes, out);
-        if (status == SKY_OK && out->kind != SKY_SHM_SEGMENT && out->kind != SKY_SHM_RETIRED)
-            return SKY_OK;
         if (status == SKY_OK)
-            status = take_segment(l, out, *passed);
+            status = take_memory(l, out, *passed);
+        if (status == SKY_MISS)
+            return SKY_OK;
         sky_local_close(*passed);
         *passed = -1;
         if (status != SKY_OK)
@@ -263,4 +274,15 @@ const uint8_t *sky__shm_link_view(const sky__shm_link *l, uint64_t at, uint64_t 
         if (!l->mapped[i])
             return NULL;
     return l->arena + at;
+}
+
+const uint8_t *sky__shm_link_kept(const sky__shm_link *l, const sky_shared_block *b) {
+    const uint8_t *view = sky__shm_link_view(l, b->at, b->bytes);
+    if (!view)
+        return NULL;
+    uint64_t last = (b->at + (b->bytes ? b->bytes : 1) - 1) / l->segment_bytes;
+    for (uint64_t i = b->at / l->segment_bytes; i <= last; i++)
+        if (l->generations[i] != sky_shared_reader_segment(&l->reader, (uint32_t)i))
+            return NULL;
+    return view;
 }

@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "io/ring.h"
+#include "tier/shared_index.h"
 #include "tier/shm/frame.h"
 
 #define SKY__SHM_SEGMENTS_MAX    64u
@@ -34,7 +35,9 @@ typedef struct sky__shm_link {
     uint8_t *arena;
     uint64_t arena_bytes, segment_bytes;
     bool mapped[SKY__SHM_SEGMENTS_MAX];
-    uint8_t *stage; /* NULL: none */
+    uint64_t generations[SKY__SHM_SEGMENTS_MAX]; /* of what is mapped */
+    sky_shared_reader reader;                    /* of the arena's index, once it came */
+    uint8_t *stage;                              /* NULL: none */
     uint64_t stage_bytes;
     sky_arena *stage_places; /* in units of SKY__SHM_STAGE_UNIT */
     uint64_t staging;        /* bytes asked for, and not answered; 0: none */
@@ -63,8 +66,8 @@ sky_status sky__shm_link_send(sky__shm_link *l, const sky_shm_frame *frame);
 sky_status sky__shm_link_pass(sky__shm_link *l, const sky_shm_frame *frame, int fd, sky_time until);
 /* Send what waits. Errors: SKY_E_IO, SKY_E_CORRUPT */
 sky_status sky__shm_link_flush(sky__shm_link *l);
-/* The next frame; *passed is the caller's, -1: none. Frames of segments are taken care of here, and
- * not shown.
+/* The next frame; *passed is the caller's, -1: none. Frames of segments and of the index are taken
+ * care of here, and not shown.
  * Errors: SKY_MISS (none is there), SKY_E_IO, SKY_E_CORRUPT, SKY_E_NOMEM: the link is broken */
 sky_status sky__shm_link_receive(sky__shm_link *l, sky_shm_frame *out, int *passed);
 /* The same, by `until`, for who has nothing else to do: it looks for a while, and then sleeps on
@@ -76,5 +79,8 @@ sky_status sky__shm_link_await(sky__shm_link *l, sky_time until, sky_shm_frame *
 sky_status sky__shm_link_stage(sky__shm_link *l, int fd, uint64_t bytes);
 /* What lies in the arena; NULL: it was never shown. */
 const uint8_t *sky__shm_link_view(const sky__shm_link *l, uint64_t at, uint64_t bytes);
+/* The same of a block that is kept (tier/shared_index.h); NULL as well where what is mapped is an
+ * earlier segment than the block's. */
+const uint8_t *sky__shm_link_kept(const sky__shm_link *l, const sky_shared_block *b);
 
 #endif

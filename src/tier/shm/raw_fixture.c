@@ -87,6 +87,8 @@ void sky_raw_greet(int fd) {
     assert_int_equal(f.kind, SKY_SHM_WELCOME);
     assert_int_equal(sky_ring_open(fd, passed, &rings[fd]), SKY_OK);
     sky_local_close(passed);
+    assert_true(sky_raw_hear(fd, &f, NULL) && f.kind == SKY_SHM_INDEX);
+    assert_true(sky_raw_hear(fd, &f, NULL) && f.kind == SKY_SHM_PAGE);
 }
 
 void sky_raw_welcome(int fd, const sky_shm_frame *welcome) {

@@ -9,7 +9,7 @@
 /* Sockets below this number. */
 #define SKY_RAW_MAX 2048
 
-/* Say HELLO, and hear WELCOME. */
+/* Say HELLO, and hear WELCOME, INDEX and PAGE. */
 void sky_raw_greet(int fd);
 /* The host's side: make the ring, and say this WELCOME. */
 void sky_raw_welcome(int fd, const sky_shm_frame *welcome);

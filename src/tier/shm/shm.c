@@ -62,6 +62,10 @@ static sky_status begin_batch(sky__shm *t, sky_op op, sky_item *items, size_t it
         return status;
     }
     *out = j->batch;
+    if (sky__shm_direct(t, j) == item_count) {
+        free(j);
+        return SKY_OK;
+    }
     *(t->first ? &t->last->next : &t->first) = j;
     t->last = j;
     t->job_count++;
@@ -113,20 +117,23 @@ static void unlist_old(sky__shm *t, const sky__shm_link *gone) {
     *at = gone->next;
 }
 
+sky__shm_link *sky__shm_link_unlease(sky__shm *t, sky__shm_link *l) {
+    if (--l->lease_count > 0 || l == t->link)
+        return NULL;
+    unlist_old(t, l);
+    return l;
+}
+
 static void shm_release(sky_tier *tier, sky_lease lease) {
     sky__shm *t = shm_of(tier);
-    sky__shm_link *over = NULL;
     uint64_t what;
     sky_mutex_lock(&t->mutex);
     sky__shm_link *l = give_back(t, lease, &what);
-    if (l)
-        l->lease_count--;
-    if (l && l == t->link) {
+    if (l && (what & SKY__SHM_DIRECT))
+        sky_shared_reader_let_go(&l->reader, (uint32_t)what);
+    else if (l && l == t->link)
         sky__shm_return(t, &what, 1);
-    } else if (l && l->lease_count == 0) {
-        unlist_old(t, l);
-        over = l;
-    }
+    sky__shm_link *over = l ? sky__shm_link_unlease(t, l) : NULL;
     sky_mutex_unlock(&t->mutex);
     sky__shm_link_destroy(over);
 }

@@ -2,6 +2,7 @@
  *
  *   shm.c     the table of functions, its thread, opening and closing
  *   job.c     jobs to frames, and answers to items
+ *   direct.c  answers that need no frame
  *   link.c    one connection, and the memory behind it */
 #ifndef SKY_TIER_SHM_SHM_STATE_H
 #define SKY_TIER_SHM_SHM_STATE_H
@@ -13,6 +14,7 @@
 
 #define SKY__SHM_FLIGHTS_MAX 96u       /* frames under way; a host takes 128 of a client */
 #define SKY__SHM_RETURN_NS   SKY_MS(2) /* a host keeps what was lent so much longer */
+#define SKY__SHM_DIRECT      (UINT64_C(1) << 63) /* | hazard: a lease that the host did not give */
 
 typedef struct sky__shm_job {
     struct sky__shm_job *next;
@@ -73,7 +75,8 @@ typedef struct {
     uint32_t frame_count; /* so far */
     sky__shm_flight flights[SKY__SHM_FLIGHTS_MAX];
     sky__shm_question *questions;
-    sky_leases *leases; /* on what the host calls them; owner: the link's serial */
+    sky_leases
+        *leases; /* on what the host calls them, or SKY__SHM_DIRECT; owner: the link's serial */
     sky_tier_counts counts;
 } sky__shm;
 
@@ -81,6 +84,16 @@ typedef struct {
 void sky__shm_pump(sky__shm *t);
 /* The host answers a run. With the mutex held, which is released while bytes are copied. */
 sky_status sky__shm_take_done(sky__shm *t, const sky_shm_frame *done);
+/* Answer one item of a job from a lent payload: it is copied or handed on. True: the lease goes
+ * back. With the mutex held, which is released while bytes are copied. */
+bool sky__shm_take_lent(sky__shm *t, const sky__shm_job *j, size_t i, const sky_shm_result *r,
+                        const uint8_t *payload);
+/* Answer what a job that is not queued yet wants and the index of the arena shows. Returns how many
+ * of its items are over. With the mutex held, which is released while bytes are copied. */
+size_t sky__shm_direct(sky__shm *t, const sky__shm_job *j);
+/* One lease of a link less. Returns the link if it is to be destroyed now, else NULL. With the
+ * mutex held. */
+sky__shm_link *sky__shm_link_unlease(sky__shm *t, sky__shm_link *l);
 /* The host made the stage, or not. With the mutex held. */
 sky_status sky__shm_take_staged(sky__shm *t, const sky_shm_frame *staged, int fd);
 /* End all that is under way or waits. With the mutex held. */
