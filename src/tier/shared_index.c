@@ -331,7 +331,7 @@ static bool find_slot(const sky_shared_reader *r, const sky_key *key, sky_shared
             continue;
         out->slot = i;
         read_slot(s, &out->block);
-        return true;
+        return out->block.coding <= SKY_CODING_MAX && out->block.evict <= SKY_EVICT_LAST;
     }
     return false;
 }

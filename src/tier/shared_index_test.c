@@ -169,6 +169,21 @@ static void wild_pages_do_no_harm(void **state) {
     assert_true(sky_shared_reader_find(&reader, &key, &f));
 }
 
+/* Nor is an index trusted: no reader passes on what no answer may say. */
+static void what_no_block_is_is_not_found(void **state) {
+    (void)state;
+    static const sky_shared_block wild[] = {{.coding = SKY_CODING_MAX + 1},
+                                            {.evict = SKY_EVICT_LAST + 1}};
+    for (uint32_t i = 0; i < 2; i++) {
+        const sky_key key = key_of(i);
+        sky_shared_found f;
+        uint32_t hazard;
+        assert_int_not_equal(sky_shared_index_show(index_, &key, &wild[i]), 0);
+        assert_false(sky_shared_reader_find(&reader, &key, &f));
+        assert_false(sky_shared_reader_keep(&reader, &key, &f, &hazard));
+    }
+}
+
 static void other_memory_is_no_index(void **state) {
     (void)state;
     sky_shared_reader r = {0};
@@ -241,6 +256,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(who_is_ended_finds_nothing, begin, end),
         cmocka_unit_test_setup_teardown(uses_are_told_once_and_in_order, begin, end),
         cmocka_unit_test_setup_teardown(wild_pages_do_no_harm, begin, end),
+        cmocka_unit_test_setup_teardown(what_no_block_is_is_not_found, begin, end),
         cmocka_unit_test_setup_teardown(other_memory_is_no_index, begin, end),
         cmocka_unit_test_setup_teardown(what_is_kept_is_never_freed, begin, end),
     };
