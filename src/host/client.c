@@ -136,12 +136,11 @@ static void retire_segments(sky__host *h, sky__tenant *t) {
 
 /* What its clients did without a word to this host. True: they keep what is gone. */
 static bool sweep_arena(sky__tenant *t) {
-    sky_memory_readers readers;
-    sky_memory_tier_sweep(t->arena_tier, &readers);
-    t->stat.hits += readers.uses - t->direct_uses;
-    t->stat.direct_leases = readers.kept;
-    t->direct_uses = readers.uses;
-    return readers.gone > 0;
+    uint64_t uses;
+    bool gone = sky_memory_tier_sweep(t->arena_tier, &uses);
+    t->stat.hits += uses - t->direct_uses;
+    t->direct_uses = uses;
+    return gone;
 }
 
 sky_time sky__clients_retire(sky__host *h) {
@@ -432,6 +431,7 @@ static void take_ask(sky__host *h, sky__client *c, const sky_shm_frame *f) {
     uint64_t gone;
     c->listed = c->listed && (c->first || !sky_ring_is_read(&c->ring) || !sky_local_is_read(c->fd));
     (void)sweep_arena(c->tenant);
+    c->tenant->stat.direct_leases = sky_memory_tier_kept(c->tenant->arena_tier);
     sky_memory_tier_segments(c->tenant->arena_tier, &c->tenant->stat.committed_bytes, &gone);
     if (!*asking && (!c->listed || f->question == SKY_SHM_STAT) && sky__chore_add(h, c, f)) {
         *asking = true;

@@ -52,6 +52,7 @@ struct sky_shared_index {
     int fd;
     uint64_t stamps; /* given so far */
     uint32_t places; /* readers from here on were never there */
+    uint32_t turns;  /* calls of sky_shared_index_uses */
     struct sky__shared_page *pages[SKY_SHARED_READERS_MAX]; /* NULL: none */
     uint64_t survey[SURVEY_BITS / 64];
 };
@@ -136,12 +137,16 @@ void sky_shared_index_hide(sky_shared_index *x, const sky_key *key, uint64_t sta
     }
 }
 
-void sky_shared_index_pin(sky_shared_index *x, const sky_key *key, uint64_t stamp, bool pinned) {
+bool sky_shared_index_mark(sky_shared_index *x, const sky_key *key, uint64_t stamp, uint8_t evict,
+                           bool pinned) {
     shared_slot *s = stamp != 0 ? slot_of(x, key, stamp) : NULL;
     if (!s)
-        return;
-    uint64_t others = atomic_load_explicit(&s->flags, memory_order_relaxed) & ~(uint64_t)PINNED;
-    atomic_store_explicit(&s->flags, others | (pinned ? PINNED : 0), memory_order_relaxed);
+        return false;
+    const uint64_t before = atomic_load_explicit(&s->flags, memory_order_relaxed);
+    const uint64_t flags = before >> CODING_AT << CODING_AT | (uint64_t)evict << EVICT_AT |
+                           (pinned ? PINNED : 0);
+    atomic_store_explicit(&s->flags, flags, memory_order_relaxed);
+    return flags != before;
 }
 
 void sky_shared_index_segment(sky_shared_index *x, uint32_t segment, uint64_t generation) {
@@ -220,27 +225,35 @@ bool sky_shared_index_seems_kept(const sky_shared_index *x, uint64_t stamp) {
     return stamp != 0 && x->survey[stamp % SURVEY_BITS / 64] >> stamp % 64 & 1;
 }
 
+/* Take at most *left uses of a page, which is not trusted; returns how many were told. */
+static uint32_t take_uses(const sky_shared_index *x, struct sky__shared_page *p, uint32_t *left,
+                          void (*used)(void *context, uint32_t number), void *context) {
+    uint32_t told = 0;
+    const uint32_t end = atomic_load_explicit(&p->told, memory_order_acquire);
+    uint32_t at = atomic_load_explicit(&p->taken, memory_order_relaxed);
+    for (; at != end && *left > 0; at++, --*left) {
+        const uint64_t use = atomic_load_explicit(&p->use[at % USES], memory_order_relaxed);
+        if (use >> 32 >= ((uint64_t)x->bucket_mask + 1) * WAYS)
+            continue;
+        const shared_slot *s = &x->memory->slots[use >> 32];
+        const uint64_t stamp = atomic_load_explicit(&s->stamp, memory_order_relaxed);
+        if (stamp == 0 || (uint32_t)stamp != (uint32_t)use)
+            continue;
+        used(context, (uint32_t)atomic_load_explicit(&s->size, memory_order_relaxed));
+        told++;
+    }
+    atomic_store_explicit(&p->taken, at, memory_order_release);
+    return told;
+}
+
 uint32_t sky_shared_index_uses(sky_shared_index *x, void (*used)(void *context, uint32_t number),
                                void *context) {
-    uint32_t told = 0;
+    uint32_t told = 0, left = USES;
+    x->turns++;
     for (uint32_t n = 0; n < x->places; n++) {
-        struct sky__shared_page *p = x->pages[n];
-        if (!p)
-            continue;
-        uint32_t end = atomic_load_explicit(&p->told, memory_order_acquire);
-        uint32_t at = atomic_load_explicit(&p->taken, memory_order_relaxed);
-        for (uint32_t most = USES; at != end && most > 0; at++, most--) {
-            const uint64_t use = atomic_load_explicit(&p->use[at % USES], memory_order_relaxed);
-            if (use >> 32 >= ((uint64_t)x->bucket_mask + 1) * WAYS)
-                continue;
-            const shared_slot *s = &x->memory->slots[use >> 32];
-            const uint64_t stamp = atomic_load_explicit(&s->stamp, memory_order_relaxed);
-            if (stamp == 0 || (uint32_t)stamp != (uint32_t)use)
-                continue;
-            used(context, (uint32_t)atomic_load_explicit(&s->size, memory_order_relaxed));
-            told++;
-        }
-        atomic_store_explicit(&p->taken, end, memory_order_release);
+        struct sky__shared_page *p = x->pages[(n + x->turns) % x->places];
+        if (p)
+            told += take_uses(x, p, &left, used, context);
     }
     return told;
 }

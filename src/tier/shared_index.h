@@ -55,8 +55,9 @@ int sky_shared_index_fd(const sky_shared_index *x);
 uint64_t sky_shared_index_show(sky_shared_index *x, const sky_key *key, const sky_shared_block *b);
 /* Nobody finds it any more; sky_shared_index_is_kept tells whether somebody still reads it. */
 void sky_shared_index_hide(sky_shared_index *x, const sky_key *key, uint64_t stamp);
-/* It is pinned now, or not. */
-void sky_shared_index_pin(sky_shared_index *x, const sky_key *key, uint64_t stamp, bool pinned);
+/* What may change of a block that is shown. True: it was another. */
+bool sky_shared_index_mark(sky_shared_index *x, const sky_key *key, uint64_t stamp, uint8_t evict,
+                           bool pinned);
 /* Readers map a segment of the arena of this generation; 0: there is none now. */
 void sky_shared_index_segment(sky_shared_index *x, uint32_t segment, uint64_t generation);
 
@@ -77,7 +78,8 @@ uint32_t sky_shared_index_survey(sky_shared_index *x);
 bool sky_shared_index_seems_kept(const sky_shared_index *x, uint64_t stamp);
 
 /* Tell the number of each block that readers used since the last call, of each reader the earliest
- * first; those that are hidden by now are left out. Returns how many were told. */
+ * first; those that are hidden by now are left out. At most 1,024 uses are taken in a call, and
+ * another reader's are the first in the next. Returns how many were told. */
 uint32_t sky_shared_index_uses(sky_shared_index *x, void (*used)(void *context, uint32_t number),
                                void *context);
 

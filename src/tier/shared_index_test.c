@@ -72,8 +72,10 @@ static void what_is_shown_is_found(void **state) {
             continue;
         assert_true(f.block.at == 4096 * (uint64_t)n && f.block.bytes == 100 + n);
         assert_true(f.block.coding == n % 16 && f.block.evict == n % 3 && !f.block.pinned);
-        sky_shared_index_pin(index_, &key, stamps[n], true);
+        assert_true(sky_shared_index_mark(index_, &key, stamps[n], SKY_EVICT_LAST, true));
+        assert_false(sky_shared_index_mark(index_, &key, stamps[n], SKY_EVICT_LAST, true));
         assert_true(sky_shared_reader_find(&reader, &key, &f) && f.block.pinned);
+        assert_true(f.block.evict == SKY_EVICT_LAST && f.block.coding == n % 16);
         sky_shared_index_hide(index_, &key, stamps[n]);
         assert_false(sky_shared_reader_find(&reader, &key, &f));
         assert_false(sky_shared_index_is_kept(index_, stamps[n]));

@@ -289,6 +289,7 @@ sky_status sky__memory_publish(sky__memory *m, const sky__memory_entry *new, sky
     if (!sky_key_is_zero(&new->parent) && sky_index_parent(m->index, block) == SKY_BLOCK_NONE)
         orphan_add(m, block);
     orphans_adopt(m, &new->key);
+    sky__memory_show_changes(m, block);
     m->counts.puts++;
     m->counts.written_bytes += new->payload_bytes;
     return SKY_OK;

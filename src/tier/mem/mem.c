@@ -267,7 +267,7 @@ static sky_status entry_change(sky__memory *m, sky_op op, const sky_key *key) {
     else if (status == SKY_OK && op == SKY_OP_UNPIN)
         status = sky_index_unpin(m->index, block);
     if (op == SKY_OP_PIN || op == SKY_OP_UNPIN)
-        sky__memory_show_pin(m, block);
+        sky__memory_show_changes(m, block);
     sky__memory_unlock(m);
     if (late)
         sky__memory_drop_expired(m, key);
@@ -658,12 +658,21 @@ void sky_memory_tier_leave(sky_tier *tier, uint32_t reader) {
     sky_mutex_unlock(&m->mutex);
 }
 
-void sky_memory_tier_sweep(sky_tier *tier, sky_memory_readers *out) {
+bool sky_memory_tier_sweep(sky_tier *tier, uint64_t *uses) {
     sky__memory *m = memory_of(tier);
     sky_mutex_lock(&m->mutex);
     sky__memory_take_uses(m);
     sky__memory_sweep(m);
-    *out = (sky_memory_readers){
-        .uses = m->shown_uses, .kept = sky_shared_index_survey(m->shown), .gone = m->kept_count};
+    *uses = m->shown_uses;
+    bool gone = m->kept_count > 0;
     sky_mutex_unlock(&m->mutex);
+    return gone;
+}
+
+uint32_t sky_memory_tier_kept(sky_tier *tier) {
+    sky__memory *m = memory_of(tier);
+    sky_mutex_lock(&m->mutex);
+    const uint32_t kept = sky_shared_index_survey(m->shown);
+    sky_mutex_unlock(&m->mutex);
+    return kept;
 }

@@ -144,10 +144,10 @@ sky_status sky__memory_publish(sky__memory *m, const sky__memory_entry *new, sky
 sky_status sky__memory_show_init(sky__memory *m, uint32_t blocks, uint32_t extents);
 void sky__memory_show_deinit(sky__memory *m);
 /* Show an entry that may be shown; show it no longer, before its extent is let go; it is pinned now
- * or not. With all locks. */
+ * or not, or what leads to it may have its class. With all locks. */
 void sky__memory_show(sky__memory *m, uint32_t block);
 void sky__memory_hide(sky__memory *m, uint32_t block);
-void sky__memory_show_pin(sky__memory *m, uint32_t block);
+void sky__memory_show_changes(sky__memory *m, uint32_t block);
 /* The segments of an extent may have been made, or be gone. With the mutex held. */
 void sky__memory_show_segments(sky__memory *m, uint64_t start, uint64_t bytes);
 /* What other processes used counts as used. With the mutex held. */

@@ -34,14 +34,11 @@ sky_status sky_memory_tier_join(sky_tier *tier, uint32_t *reader, int *index, in
 bool sky_memory_tier_end(sky_tier *tier, uint32_t reader);
 /* It is gone, or it was ended and kept nothing then. */
 void sky_memory_tier_leave(sky_tier *tier, uint32_t reader);
-typedef struct {
-    uint64_t uses; /* of such processes so far */
-    uint32_t kept; /* payloads that they keep now */
-    uint32_t gone; /* of these, removed from the tier since: their room is free when they let go */
-} sky_memory_readers;
-
-/* Free what such processes let go, and count what they used. */
-void sky_memory_tier_sweep(sky_tier *tier, sky_memory_readers *out);
+/* Free what such processes let go, and count what they used: *uses so far. True: they keep payloads
+ * that are gone from the tier, whose room is free when they let go. */
+bool sky_memory_tier_sweep(sky_tier *tier, uint64_t *uses);
+/* How many payloads they keep now. */
+uint32_t sky_memory_tier_kept(sky_tier *tier);
 
 /* Bytes of the segments there are now, and how many were given back so far. */
 void sky_memory_tier_segments(sky_tier *tier, uint64_t *bytes, uint64_t *gone);

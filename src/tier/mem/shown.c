@@ -46,12 +46,21 @@ void sky__memory_hide(sky__memory *m, uint32_t block) {
         sky_shared_index_hide(m->shown, &e->key, m->stamps[e->extent]);
 }
 
-void sky__memory_show_pin(sky__memory *m, uint32_t block) {
+static bool mark_block(sky__memory *m, uint32_t block) {
+    const sky__memory_entry *e = &m->entries[block];
+    sky_block_info info;
+    sky_index_info(m->index, block, &info);
+    return sky_shared_index_mark(m->shown, &e->key, m->stamps[e->extent], info.evict,
+                                 sky_index_pinned(m->index, block));
+}
+
+void sky__memory_show_changes(sky__memory *m, uint32_t block) {
     if (!m->shown || block == SKY_BLOCK_NONE)
         return;
-    const sky__memory_entry *e = &m->entries[block];
-    sky_shared_index_pin(m->shown, &e->key, m->stamps[e->extent],
-                         sky_index_pinned(m->index, block));
+    (void)mark_block(m, block);
+    do
+        block = sky_index_parent(m->index, block);
+    while (block != SKY_BLOCK_NONE && mark_block(m, block));
 }
 
 void sky__memory_show_segments(sky__memory *m, uint64_t start, uint64_t bytes) {
