@@ -10,6 +10,7 @@
 #include "io/shared.h"
 
 #define WAYS        4u    /* slots of a bucket */
+#define BUCKETS_MIN 16u   /* a page: a reader takes their number from the bytes of the memory */
 #define USES        1024u /* of a page: a power of two */
 #define SURVEY_BITS 65536u
 
@@ -65,7 +66,7 @@ static uint32_t bucket_of(const sky_key *key, uint32_t mask) {
 /* ---- the owner ---- */
 
 sky_status sky_shared_index_create(uint32_t blocks, sky_shared_index **out) {
-    uint32_t buckets = 1;
+    uint32_t buckets = BUCKETS_MIN;
     while (buckets < blocks / 2) /* half of the slots stay empty */
         buckets *= 2;
     sky_shared_index *x = calloc(1, sizeof *x);
@@ -74,7 +75,6 @@ sky_status sky_shared_index_create(uint32_t blocks, sky_shared_index **out) {
     x->fd = -1;
     x->bucket_mask = buckets - 1;
     x->memory_bytes = sizeof *x->memory + (uint64_t)buckets * WAYS * sizeof(shared_slot);
-    x->memory_bytes = (x->memory_bytes + 4095) / 4096 * 4096;
     sky_status status = sky_pages_reserve(x->memory_bytes, (void **)&x->memory, NULL);
     if (status == SKY_OK)
         status = sky_shared_make(x->memory, x->memory_bytes, SKY_SHARED_READ, &x->fd);
@@ -102,7 +102,7 @@ int sky_shared_index_fd(const sky_shared_index *x) {
     return x->fd;
 }
 
-/* The slot of a stamp, which is not 0; NULL: it has none. */
+/* The slot of this stamp in the bucket of a key; 0: one that is free. NULL: there is none. */
 static shared_slot *slot_of(const sky_shared_index *x, const sky_key *key, uint64_t stamp) {
     shared_slot *s = &x->memory->slots[bucket_of(key, x->bucket_mask)];
     for (uint32_t i = 0; i < WAYS; i++)

@@ -1,5 +1,5 @@
-/* Proves: what is shown is found, and what is hidden is not; what a reader keeps is told to the
- * owner, however keeping and hiding meet; pages and indexes that an enemy filled do no harm. */
+/* Proves: what is shown is found, and what is hidden is not; the owner sees what a reader keeps,
+ * however keeping and hiding meet; pages and indexes that an enemy filled do no harm. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

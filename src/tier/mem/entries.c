@@ -113,12 +113,20 @@ void sky__memory_unhold(sky__memory *m, uint32_t extent) {
 }
 
 void sky__memory_sweep(sky__memory *m) {
-    uint32_t extent;
     if (m->kept_count == 0)
         return;
-    sky__memory_survey(m);
-    while ((extent = sky__memory_unkept(m)) != SKY_EXTENT_NONE)
+    (void)sky_shared_index_survey(m->shown);
+    for (uint32_t *at = &m->kept; *at != 0;) {
+        const uint32_t extent = *at - 1;
+        if (sky_shared_index_seems_kept(m->shown, m->stamps[extent])) {
+            at = &m->kept_after[extent];
+            continue;
+        }
+        *at = m->kept_after[extent];
+        m->stamps[extent] = 0;
+        m->kept_count--;
         extent_give(m, extent);
+    }
 }
 
 /* ---- blocks whose parent is not here ---- */

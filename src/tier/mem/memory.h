@@ -86,7 +86,6 @@ typedef struct {
     uint32_t *kept_after;    /* [extents] in the list of `kept`: extent + 1, 0: none */
     uint32_t kept;           /* extents that nothing refers to, and that other processes keep */
     uint32_t kept_count;
-    uint32_t *unkept_at; /* where sky__memory_unkept goes on in the list */
     uint64_t shown_uses; /* so far */
 
     sky_index *index;
@@ -155,10 +154,6 @@ void sky__memory_take_uses(sky__memory *m);
 /* True: other processes keep an extent to which nothing refers here; it is freed later. With the
  * mutex held. */
 bool sky__memory_keep(sky__memory *m, uint32_t extent);
-/* Look at what they keep now, and then go through the extents that they let go meanwhile, which are
- * to be given; SKY_EXTENT_NONE at the end. With the mutex held. */
-void sky__memory_survey(sky__memory *m);
-uint32_t sky__memory_unkept(sky__memory *m);
 
 /* Bytes and name of what is held. */
 static inline uint8_t *sky__memory_bytes(const sky__memory *m, uint32_t extent) {

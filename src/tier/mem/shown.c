@@ -9,6 +9,8 @@
 
 #define SHOWN_SHARE 4u /* of the entries, which are made for payloads of 4 KiB: blocks are larger */
 
+_Static_assert(SKY_SEGMENTS_MAX <= SKY_SHARED_SEGMENTS, "each has a generation there");
+
 sky_status sky__memory_show_init(sky__memory *m, uint32_t blocks, uint32_t extents) {
     m->stamps = calloc(extents, sizeof *m->stamps);
     m->kept_after = calloc(extents, sizeof *m->kept_after);
@@ -98,24 +100,4 @@ bool sky__memory_keep(sky__memory *m, uint32_t extent) {
     m->kept = extent + 1;
     m->kept_count++;
     return true;
-}
-
-void sky__memory_survey(sky__memory *m) {
-    (void)sky_shared_index_survey(m->shown);
-    m->unkept_at = &m->kept;
-}
-
-uint32_t sky__memory_unkept(sky__memory *m) {
-    while (*m->unkept_at != 0) {
-        const uint32_t extent = *m->unkept_at - 1;
-        if (sky_shared_index_seems_kept(m->shown, m->stamps[extent])) {
-            m->unkept_at = &m->kept_after[extent];
-            continue;
-        }
-        *m->unkept_at = m->kept_after[extent];
-        m->stamps[extent] = 0;
-        m->kept_count--;
-        return extent;
-    }
-    return SKY_EXTENT_NONE;
 }
