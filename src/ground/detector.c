@@ -1,7 +1,10 @@
 /* Satellites that do not answer. Each is waited for once, not by every request: a satellite that
  * was waited for SKY__SILENT_WAITS times in a row, with more requests than the links' losses
  * explain, and for the time of two round trips to the farthest, counts as silent for a while, until
- * it says anything. Meanwhile one request a second tries it. */
+ * it says anything. Meanwhile one request a second tries it.
+ *
+ * Where nothing at all is heard, the host may know that none of them runs. Then all are silent
+ * after the time of two round trips, and one request a second tries the sky. */
 #include "base/clock.h"
 #include "ground/scheduler.h"
 
@@ -16,6 +19,22 @@ void sky__suspect(sky__scheduler *q, sky_satellite satellite) {
     p->wrong++;
 }
 
+/* Since this one was first waited for. */
+static bool nobody_heard(const sky__scheduler *q, const sky__suspicion *p) {
+    return q->answered_at < p->unheard_since;
+}
+
+/* Something was asked in vain. */
+static void note_down(sky__scheduler *q, const sky__suspicion *p) {
+    const sky_session_config *c = &q->core->config;
+    bool down = nobody_heard(q, p) && c->is_down && c->is_down(c->places);
+    if (down && !q->down) {
+        q->down_since = p->unheard_since;
+        q->probe_at = q->down_since + PROBE_NS;
+    }
+    q->down = down;
+}
+
 /* Of requests that waited at the same time, one counts as a wait. */
 void sky__unanswered(sky__scheduler *q, const sky__operation *o) {
     sky__suspicion *p = &q->suspicions[sky_frame_number(q->core->config.frame, o->to)];
@@ -26,6 +45,7 @@ void sky__unanswered(sky__scheduler *q, const sky__operation *o) {
     if (p->waits++ == 0)
         p->unheard_since = o->sent;
     p->unheard_until = q->core->now;
+    note_down(q, p);
 }
 
 /* NULL: it says that it is none of this sky. */
@@ -42,6 +62,7 @@ void sky__answered(sky__scheduler *q, sky_satellite satellite) {
     if (!p)
         return;
     p->waits = p->unheard = 0;
+    q->down = false;
     q->answered_at = q->core->now;
 }
 
@@ -53,9 +74,15 @@ void sky__served(sky__scheduler *q, const sky__operation *o, bool current) {
     p->served = sky__later(p->served, current ? o->sent : o->first_sent);
 }
 
+bool sky__is_down(const sky__scheduler *q) {
+    return q->down && q->core->now - q->down_since >= sky__silence_ns(q);
+}
+
 bool sky__is_silent(const sky__scheduler *q, sky_satellite satellite) {
     const sky__suspicion *p = &q->suspicions[sky_frame_number(q->core->config.frame, satellite)];
-    uint32_t waits = q->answered_at < p->unheard_since ? UNHEARD_WAITS : SKY__SILENT_WAITS;
+    uint32_t waits = nobody_heard(q, p) ? UNHEARD_WAITS : SKY__SILENT_WAITS;
+    if (sky__is_down(q))
+        return true;
     return p->waits >= waits && q->core->now < p->unheard_until + SILENT_NS &&
            p->unheard >= sky__silent_requests(q->core) &&
            q->core->now - p->unheard_since >= sky__silence_ns(q);
@@ -64,6 +91,8 @@ bool sky__is_silent(const sky__scheduler *q, sky_satellite satellite) {
 sky_time sky__undecided_ns(const sky__scheduler *q, const sky__operation *o) {
     const sky__suspicion *p = &q->suspicions[sky_frame_number(q->core->config.frame, o->to)];
     bool anybody = q->answered_at >= o->first_sent;
+    if (q->down)
+        return sky__later(q->down_since + sky__silence_ns(q) - q->core->now, 0);
     sky_time since = anybody ? p->unheard_since : sky__sooner(p->unheard_since, o->first_sent);
     if (p->waits == 0 || sky__is_silent(q, o->to))
         return 0;
@@ -74,11 +103,12 @@ bool sky__may_ask(sky__scheduler *q, sky_satellite satellite, bool alone) {
     sky__suspicion *p = &q->suspicions[sky_frame_number(q->core->config.frame, satellite)];
     if (!sky__is_silent(q, satellite))
         return true;
-    bool first = q->core->now >= p->probe_at;
+    sky_time *probe_at = sky__is_down(q) ? &q->probe_at : &p->probe_at;
+    bool first = q->core->now >= *probe_at;
     if (first) { /* the last try was not answered either, or it would not be silent */
-        p->unheard_until = sky__later(p->unheard_until, p->probe_at - PROBE_NS);
-        p->probe_at = q->core->now + PROBE_NS;
+        p->unheard_until = sky__later(p->unheard_until, *probe_at - PROBE_NS);
+        *probe_at = q->core->now + PROBE_NS;
     }
     return first ||
-           (!alone && q->core->now <= p->probe_at - PROBE_NS + sky__silence_ns(q) / PROBE_PART);
+           (!alone && q->core->now <= *probe_at - PROBE_NS + sky__silence_ns(q) / PROBE_PART);
 }

@@ -229,5 +229,5 @@ bool sky__is_given_up(const sky__scheduler *q, const sky__operation *o) {
                    q->core->now - o->first_sent >= 2 * sky__silence_ns(q);
     bool anybody = q->answered_at >= o->first_sent || !was_in_sight(q, o) ||
                    o->unanswered < sky__silent_requests(q->core);
-    return decided && (!anybody || o->unanswered > attempts_max(q, o));
+    return decided && (q->down || !anybody || o->unanswered > attempts_max(q, o));
 }

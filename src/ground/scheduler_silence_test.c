@@ -320,6 +320,37 @@ static void a_sky_that_is_down_is_known_soon(void **state) {
     }
 }
 
+static bool is_down(const void *places) {
+    (void)places;
+    return true;
+}
+
+/* Nothing runs there at all: no pauses of a host are waited for. */
+static void no_pauses_of_hosts_that_are_not_there(void **state) {
+    (void)state;
+    for (size_t i = 0; i < SHAPES; i++) {
+        for (int put = 0; put < 2; put++) {
+            sky_orrery o;
+            begin_later(&o, &shapes[i], put);
+            o.grounds[0]->core.config.is_down = is_down;
+            o.ear = passes_nobody;
+            sky_time round_trips = 4 * sky_frame_ground_ns_max(&o.frame), began = o.now;
+            assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_GET, 1, BLOCK_BYTES).status,
+                             SKY_E_UNAVAILABLE);
+            assert_true(o.now - began <= round_trips + SKY_MS(1));
+            began = o.now;
+            assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_GET, 1, BLOCK_BYTES).status,
+                             SKY_E_UNAVAILABLE);
+            assert_int_equal(o.now - began, 0);
+            o.ear = NULL;
+            sky_orrery_run(&o, o.now + SKY_SECONDS(1));
+            assert_done(&o, 0, SKY_OP_PUT, 2); /* it is there again */
+            assert_done(&o, 0, SKY_OP_GET, 2);
+            sky_orrery_close(&o);
+        }
+    }
+}
+
 /* The first get of a ground that heard nobody yet has its block, though all answers are late. */
 static void a_slow_sky_is_waited_for(void **state) {
     (void)state;
@@ -570,6 +601,7 @@ int main(void) {
         cmocka_unit_test(the_silent_is_waited_for_once),
         cmocka_unit_test(too_many_silent_are_an_error),
         cmocka_unit_test(a_sky_that_is_down_is_known_soon),
+        cmocka_unit_test(no_pauses_of_hosts_that_are_not_there),
         cmocka_unit_test(a_slow_sky_is_waited_for),
         cmocka_unit_test(a_slow_sky_is_not_asked_twice),
         cmocka_unit_test(what_lags_is_found),

@@ -67,6 +67,11 @@ typedef struct {
     bool sealed; /* the host seals what is sent, and opens what comes (sky_datagram.opened): that
                     is believed of a chunk, and no checksum, which a liar can make */
 
+    /* Is it known that none of the satellites runs? Asked when nothing at all is heard: then
+     * silence for two round trips is enough, without the pauses of a host. NULL: never known. */
+    bool (*is_down)(const void *places);
+    const void *places;
+
     void *host;
     /* A put's payload, read when a chunk is sent (again); false: the caller gave up. */
     bool (*fetch)(void *host, void *context, uint64_t offset, void *data, size_t bytes);
@@ -167,8 +172,8 @@ bool sky_session_result(sky_session *s, sky_result *out);
 /* The terminal's link carries this from now on, each way: config.link_bits_s anew. */
 void sky_session_link_set(sky_session *s, uint64_t bits_s);
 
-/* Nothing is left to say but answers to requests: no DROP, no repair. *told: something was said
- * that is not answered. */
+/* Nothing is left to say but answers to requests, no DROP and no repair, or nobody is there. *told:
+ * something was said that is not answered. */
 bool sky_session_settled(const sky_session *s, bool *told);
 
 /* As a node's. */

@@ -2,9 +2,10 @@
 #include "ground/session_state.h"
 
 bool sky_session_settled(const sky_session *s, bool *told) {
-    *told = s->bulk.sent;
-    return s->bulk.count == 0 && s->repairs_open == 0 &&
-           s->requests.room_own == s->requests.own_max;
+    bool down = sky__is_down(&s->scheduler); /* nobody hears what is left to say */
+    *told = s->bulk.sent && !down;
+    return down || (s->bulk.count == 0 && s->repairs_open == 0 &&
+                    s->requests.room_own == s->requests.own_max);
 }
 
 void sky_session_stats(const sky_session *s, sky_session_stat *out) {

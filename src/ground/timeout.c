@@ -13,7 +13,8 @@
  *
  * Two decisions follow when the wait is over. A read asks another place at once, and takes the
  * first answer. A satellite counts as silent (detector.c) only after the time of two round
- * trips to the farthest place, because a slow satellite is not a dead one.
+ * trips to the farthest place, and of some pauses of its host, because a slow satellite is not a
+ * dead one. Of a sky that is known not to run no pauses are waited for.
  *
  * A request's id names its attempt, so an answer that comes after the next attempt is measured too.
  * If the sky becomes slower than the wait, the session knows that from the first answer.
@@ -87,8 +88,9 @@ void sky__answer_timed(sky__scheduler *q, const sky__operation *o, bool first, b
 
 sky_time sky__silence_ns(const sky__scheduler *q) {
     sky_time far = 2 * (q->farthest_ns + q->core->config.jitter_ns);
-    return sky__later(ROUND_TRIPS * (far + slack_ns(q, DEVIATIONS)),
-                      HOST_PAUSES * q->core->config.late_ns);
+    return q->down ? ROUND_TRIPS * far
+                   : sky__later(ROUND_TRIPS * (far + slack_ns(q, DEVIATIONS)),
+                                HOST_PAUSES * q->core->config.late_ns);
 }
 
 /* A wait in vain ends when its satellite counts as silent, or all do. But where that one was heard
@@ -97,7 +99,8 @@ static sky_time cut_wait(const sky__scheduler *q, const sky__operation *o, sky_t
     const sky__suspicion *p = &q->suspicions[sky_frame_number(q->core->config.frame, o->to)];
     bool heard = q->answered_at >= o->first_sent && p->unheard_since > o->asked_first;
     sky_time decided = sky__undecided_ns(q, o);
-    bool passes = o->unanswered > SKY__PATIENT_ATTEMPTS && 0 < decided && decided < wait;
+    bool passes = (q->down || o->unanswered > SKY__PATIENT_ATTEMPTS) && 0 < decided &&
+                  decided < wait;
     return passes && !heard ? decided : wait;
 }
 

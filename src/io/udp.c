@@ -164,6 +164,22 @@ sky_address sky_address_towards(const sky_address *a) {
     return any;
 }
 
+/* Within the call that sends, loopback also delivers the refusal. */
+bool sky_address_is_vacant(const sky_address *a) {
+    if (!sky_address_is_loopback(a))
+        return false;
+    int fd = socket(os_address(a)->sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return false;
+    int refusal = 0;
+    socklen_t length = sizeof refusal;
+    bool vacant = connect(fd, os_address(a), a->bytes) == 0 && send(fd, "", 0, 0) == 0 &&
+                  getsockopt(fd, SOL_SOCKET, SO_ERROR, &refusal, &length) == 0 &&
+                  refusal == ECONNREFUSED;
+    close(fd);
+    return vacant;
+}
+
 /* ---- open ---- */
 
 /* With the right to, beyond the administrator's limit for everybody. */

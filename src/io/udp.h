@@ -29,6 +29,10 @@ bool sky_address_equal(const sky_address *a, const sky_address *b);
 bool sky_address_is_loopback(const sky_address *a);
 uint16_t sky_address_port(const sky_address *a);
 void sky_address_set_port(sky_address *a, uint16_t port);
+/* Nobody has this port of this machine: the kernel refuses an empty datagram that is sent there.
+ * False: somebody has, who may be stopped or busy, or it is not known. An address that is not
+ * loopback's is never known: a refusal from elsewhere may be forged, or a router's. */
+bool sky_address_is_vacant(const sky_address *a);
 /* Any port of any address of this machine, in the same family; of loopback only, when `a` is. */
 sky_address sky_address_towards(const sky_address *a);
 

@@ -1,5 +1,6 @@
 /* Proves that datagrams of every length cross a real socket whole and in order, joined by the
- * kernel or not, to more than one address; and that addresses are read and written exactly. */
+ * kernel or not, to more than one address; that addresses are read and written exactly; and that a
+ * port is vacant when nobody has it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -239,6 +240,22 @@ static void addresses_are_read(void **state) {
     assert_string_equal(text, "0.0.0.0:0");
 }
 
+static void a_port_without_a_socket_is_vacant(void **state) {
+    (void)state;
+    static const char *const places[] = {"127.0.0.1:0", "[::1]:0"};
+    for (int i = 0; i < 2; i++) {
+        sky_udp *u = open_at(places[i], false);
+        sky_address at = sky_udp_address(u);
+        assert_false(sky_address_is_vacant(&at));
+        sky_udp_close(u);
+        assert_true(sky_address_is_vacant(&at));
+    }
+    sky_address far;
+    sky_error error;
+    assert_int_equal(sky_address_parse("192.0.2.1:7600", &far, &error), SKY_OK);
+    assert_false(sky_address_is_vacant(&far)); /* nothing is sent there */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(datagrams_cross_whole_and_in_order),
@@ -247,6 +264,7 @@ int main(void) {
         cmocka_unit_test(empty_ones_are_given),
         cmocka_unit_test(longer_ones_are_not_received),
         cmocka_unit_test(a_taken_address_is_told),
+        cmocka_unit_test(a_port_without_a_socket_is_vacant),
         cmocka_unit_test(addresses_are_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -164,6 +164,10 @@ static void udp_destroy(sky_reach *r) {
     sky_secret_free(g);
 }
 
+static bool udp_is_down(const void *station) {
+    return sky_station_is_down(station);
+}
+
 static const sky_reach_ops ops = {
     .now = udp_now,
     .run = udp_run,
@@ -223,6 +227,8 @@ static sky_status open_session(ground *g, const sky_scenario *c, const sky_reach
                                  .retries_max = RETRIES_MAX,
                                  .session_id = session_id,
                                  .sealed = true,
+                                 .is_down = udp_is_down,
+                                 .places = g->station,
                                  .host = host->context,
                                  .fetch = host->fetch,
                                  .lend = host->lend,

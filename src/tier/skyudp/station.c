@@ -404,6 +404,16 @@ int sky_station_fd(const sky_station *s) {
     return sky_udp_fd(s->udp);
 }
 
+bool sky_station_is_down(const sky_station *s) {
+    sky_address at = s->base;
+    uint32_t vacant = 0;
+    while (vacant < s->frame.satellite_count && sky_address_is_vacant(&at)) {
+        vacant++;
+        sky_address_set_port(&at, (uint16_t)(sky_address_port(&s->base) + vacant));
+    }
+    return vacant == s->frame.satellite_count;
+}
+
 void sky_station_stats(const sky_station *s, sky_station_stat *out) {
     *out = s->stat;
     out->udp = sky_udp_stats(s->udp);

@@ -56,6 +56,10 @@ sky_time sky_station_wake(const sky_station *s);
 /* Clock time of a sky time, for waiting. */
 sky_time sky_station_clock_time(sky_station *s, sky_time at);
 
+/* No satellite of this sky runs on this machine, where all are (sky_address_is_vacant). Some five
+ * microseconds a satellite, until one is found that does. */
+bool sky_station_is_down(const sky_station *s);
+
 typedef struct {
     sky_udp_stat udp;
     sky_transport_stat transport;

@@ -3,7 +3,8 @@
  * at once or later, to this station or another, before or after either end was started again, nor
  * what it changed; that none of it is answered; that all that was meant arrives, once; and that
  * what it holds back and sends on from elsewhere does not make a satellite answer there. And that a
- * ground of another sky is no ground of this one, whatever keys it has. */
+ * ground of another sky is no ground of this one, whatever keys it has. And that a sky is known to
+ * be down when nobody has any of its ports. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -575,6 +576,24 @@ static void grounds_seldom_share_an_id(void **state) {
     end(&f);
 }
 
+/* As long as one satellite runs, or something else has its port. */
+static void a_sky_is_down_when_nothing_runs(void **state) {
+    (void)state;
+    fight f;
+    begin(&f);
+    sky_station *ground = open_station(&f, &f.truth, (sky_satellite){0, 0});
+    assert_false(sky_station_is_down(ground));
+    sky_station_close(f.satellites[0]);
+    assert_false(sky_station_is_down(ground));
+    sky_station_close(f.satellites[1]);
+    assert_true(sky_station_is_down(ground));
+    f.satellites[1] = open_station(&f, &f.truth, (sky_satellite){1, 2});
+    assert_false(sky_station_is_down(ground));
+    f.satellites[0] = open_station(&f, &f.truth, (sky_satellite){1, 1});
+    sky_station_close(ground);
+    end(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_doubled_on_the_way_is_taken_once),
@@ -586,6 +605,7 @@ int main(void) {
         cmocka_unit_test(a_clock_set_back_makes_nothing_new),
         cmocka_unit_test(grounds_of_another_sky_are_strangers),
         cmocka_unit_test(grounds_seldom_share_an_id),
+        cmocka_unit_test(a_sky_is_down_when_nothing_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
