@@ -138,6 +138,7 @@ static sky_status begin_request(sky_cache *c, sky_op op, sky_item *items, size_t
         return asked ? return_lent(c, op, items, item_count, status) : status;
     *out = r->batch;
     r->trace = trace;
+    r->waits = kept && call->event_fd <= 0;
     if (trace) {
         const sky_trace_event began = sky__request_event(r, &items[0].key);
         sky_trace_begin(&began, sky__cache_now(c));

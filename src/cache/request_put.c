@@ -232,9 +232,9 @@ static void put_answered(sky_cache *c, sky__request *r, sky__part *part) {
 
 /* The nearest tier has answered about item i, if it was asked. Returns the tiers to be asked now,
  * as spread; none when no tier would take the item. */
-static uint8_t take_near_answer(sky_cache *c, sky__request *r, size_t i) {
+static uint8_t take_near_answer(sky_cache *c, sky__request *r, size_t i, bool asked) {
     const sky_item *answer = &r->items[i];
-    if (sky__request_asks_near(c, r)) {
+    if (asked) {
         r->progress[i].parts = 1;
         put_note(&r->progress[i], 0, answer);
         if (answer->status != SKY_OK && sky__request_is_final(c, r, answer->status))
@@ -246,9 +246,10 @@ static uint8_t take_near_answer(sky_cache *c, sky__request *r, size_t i) {
 static void put_resume(sky_cache *c, sky__request *r, size_t i) {
     uint8_t to_ask = 0;
     if (sky_batches_enter(c->batches, r->batch, i)) {
-        if (sky__request_asks_near(c, r))
+        bool asks = sky__request_asks_near(c, r);
+        if (asks)
             sky__near_answer(c, SKY_OP_PUT, &r->items[i], 1, &r->call);
-        to_ask = take_near_answer(c, r, i);
+        to_ask = take_near_answer(c, r, i, asks);
         sky_batches_leave(c->batches, r->batch);
     }
     ask_tiers(c, r, i, to_ask);
@@ -265,15 +266,19 @@ static size_t enter_order(sky_cache *c, sky__request *r, size_t count) {
     return left;
 }
 
-/* Put the picked items into the nearest tier, if it answers at once: in one call if they are all,
- * as is usual. */
-static void put_near(sky_cache *c, sky__request *r, size_t count) {
+/* Put the picked items into the nearest tier, if it answers on this thread: in one call if they are
+ * all, as is usual. False: it was not asked. */
+static bool put_near(sky_cache *c, sky__request *r, size_t count) {
+    bool all = count == r->item_count, near = sky__request_tiers(c, r) & 1;
+    if (near && all && r->waits && c->slots[0].tier->ops->run)
+        return sky__near_run(c, SKY_OP_PUT, r->items, count, &r->call);
     if (!sky__request_asks_near(c, r))
-        return;
-    if (count == r->item_count)
+        return false;
+    if (all)
         sky__near_answer(c, SKY_OP_PUT, r->items, count, &r->call);
-    for (size_t n = 0; n < count && count < r->item_count; n++)
+    for (size_t n = 0; n < count && !all; n++)
         sky__near_answer(c, SKY_OP_PUT, &r->items[r->picked[n]], 1, &r->call);
+    return true;
 }
 
 /* Collect the items for a tier, all together. */
@@ -306,9 +311,9 @@ static void ask_all(sky_cache *c, sky__request *r, size_t count) {
 static void put_begin(sky_cache *c, sky__request *r, size_t count) {
     count = enter_order(c, r, count);
     if (count > 0 && sky_batches_enter(c->batches, r->batch, r->picked[0])) {
-        put_near(c, r, count);
+        bool asked = put_near(c, r, count);
         for (size_t n = 0; n < count; n++)
-            r->progress[r->picked[n]].to_ask = take_near_answer(c, r, r->picked[n]);
+            r->progress[r->picked[n]].to_ask = take_near_answer(c, r, r->picked[n], asked);
         sky_batches_leave(c->batches, r->batch);
     }
     ask_all(c, r, count);

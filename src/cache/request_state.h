@@ -75,6 +75,7 @@ struct sky__request {
     sky_call call;
     uint32_t refs;
     bool given_up;
+    bool waits;     /* its caller does, and may wait for a tier itself */
     uint64_t trace; /* its id in a trace; 0: none */
     size_t item_count;
     sky_item *items;

@@ -473,6 +473,7 @@ bool sky__near_run(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
         timed.deadline_ns = sub.started_at + PATIENCE_NS;
     sky_mutex_lock(&c->mutex);
     bool skipped = sky__slot_skipped(c, s);
+    s->puts += op == SKY_OP_PUT && !skipped;
     sky_mutex_unlock(&c->mutex);
     if (skipped || s->tier->ops->run(s->tier, op, items, item_count, &timed) != SKY_OK)
         return false;
