@@ -1,10 +1,11 @@
 /* Satellites that do not answer. Each is waited for once, not by every request: a satellite that
  * was waited for SKY__SILENT_WAITS times in a row, with more requests than the links' losses
- * explain, and for the time of two round trips to the farthest, counts as silent for a while, until
- * it says anything. Meanwhile one request a second tries it.
+ * explain, and for as long as silence takes (timeout.c), counts as silent for a while, until it
+ * says anything. Meanwhile one request a second tries it.
  *
  * Where nothing at all is heard, the host may know that none of them runs. Then all are silent
- * after the time of two round trips, and one request a second tries the sky. */
+ * after the time of two round trips, until one says anything or the host says that one runs: one
+ * request a second has it look, and tries the sky. */
 #include "base/clock.h"
 #include "ground/scheduler.h"
 
@@ -24,15 +25,27 @@ static bool nobody_heard(const sky__scheduler *q, const sky__suspicion *p) {
     return q->answered_at < p->unheard_since;
 }
 
+static bool host_says_down(const sky__scheduler *q) {
+    const sky_session_config *c = &q->core->config;
+    return c->is_down && c->is_down(c->is_down_context);
+}
+
 /* Something was asked in vain. */
 static void note_down(sky__scheduler *q, const sky__suspicion *p) {
-    const sky_session_config *c = &q->core->config;
-    bool down = nobody_heard(q, p) && c->is_down && c->is_down(c->places);
+    bool down = nobody_heard(q, p) && host_says_down(q);
     if (down && !q->down) {
         q->down_since = p->unheard_since;
         q->probe_at = q->down_since + PROBE_NS;
     }
     q->down = down;
+}
+
+/* Satellites were started. None is to be passed over for what it did not answer before. */
+static void note_up(sky__scheduler *q) {
+    uint32_t count = q->core->config.frame->satellite_count;
+    q->down = false;
+    for (uint32_t i = 0; i < count; i++)
+        q->suspicions[i].waits = q->suspicions[i].unheard = 0;
 }
 
 /* Of requests that waited at the same time, one counts as a wait. */
@@ -101,6 +114,8 @@ sky_time sky__undecided_ns(const sky__scheduler *q, const sky__operation *o) {
 
 bool sky__may_ask(sky__scheduler *q, sky_satellite satellite, bool alone) {
     sky__suspicion *p = &q->suspicions[sky_frame_number(q->core->config.frame, satellite)];
+    if (sky__is_down(q) && q->core->now >= q->probe_at && !host_says_down(q))
+        note_up(q);
     if (!sky__is_silent(q, satellite))
         return true;
     sky_time *probe_at = sky__is_down(q) ? &q->probe_at : &p->probe_at;

@@ -63,7 +63,7 @@ typedef struct {
     sky__step step; /* STEP_NONE but in stepping */
     bool ran;       /* ENDING: it was RUNNING before */
     sky_request ask;
-    bool own;       /* nobody asked for it: a move to where the block is expected, a check */
+    bool own;       /* nobody asked for it: a move to where it is expected, a check, a put's look */
     bool listed;    /* in reading or storing */
     sky__work work; /* what follows is about this work */
     uint32_t unit_next, unit_last; /* to be asked for or sent next; */

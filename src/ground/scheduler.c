@@ -264,10 +264,11 @@ static uint32_t operation_begin(sky__scheduler *q, uint32_t request, const sky__
     return op;
 }
 
+/* Of a sky that is down its satellites were not waited for one by one. */
 static bool skips_unit(sky__scheduler *q, const sky__operation *o, bool given_up) {
     const sky__client *client = sky__client_of(q, o);
-    return client->skipped && (given_up || sky__is_silent(q, o->to)) &&
-           client->skipped(q->session, o);
+    bool silent = sky__is_silent(q, o->to) && !sky__is_down(q);
+    return client->skipped && (given_up || silent) && client->skipped(q->session, o);
 }
 
 /* It is sent, or not worth while: its satellite is silent. */

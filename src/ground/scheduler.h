@@ -140,9 +140,9 @@ typedef struct {
 
     sky__suspicion *suspicions; /* by satellite */
     sky_time answered_at;       /* any of them said anything, last */
-    bool down;                  /* none has since, and none runs, as the host says */
-    sky_time down_since;        /* what was asked then was the first in vain */
-    sky_time probe_at;          /* it is tried again then */
+    bool down;                  /* none has since down_since, and the host says that none runs */
+    sky_time down_since;        /* the first request in vain was sent then */
+    sky_time probe_at;          /* down: it is tried again then */
     bool late_known;            /* how much later than due answers are: */
     sky_time late_ns, late_deviation_ns;
     sky_time farthest_ns; /* light one way, to any satellite */
@@ -263,7 +263,7 @@ void sky__answered(sky__scheduler *q, sky_satellite satellite);
 /* The answer that came is to this, of its last attempt (`current`) or of any. */
 void sky__served(sky__scheduler *q, const sky__operation *o, bool current);
 bool sky__is_silent(const sky__scheduler *q, sky_satellite satellite);
-/* None of them runs, as the host knew when nothing was heard for two round trips. */
+/* The sky does not run, and two round trips have passed. Then all are silent. */
 bool sky__is_down(const sky__scheduler *q);
 /* Nothing was heard of the satellite that is asked, or of any since it was: in so long it counts as
  * silent. 0: it does already, or answered. */

@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "ground/session_state.h"
 
-#define OWN_REQUESTS 64 /* moves of blocks that are used again, and checks; the host has its own */
+#define OWN_REQUESTS 64 /* moves, checks, looks of puts; the host has its own */
 
 /* ---- kinds of work ---- */
 

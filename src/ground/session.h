@@ -26,7 +26,8 @@
  * Surprises:
  *  - Nothing is copied: a put's bytes are fetched from the host when a chunk is sent, a get's are
  *    delivered as chunks come, in any order, from inside input.
- *  - A put is visible when its last chunk is acknowledged, and until then the block it replaces is.
+ *  - A put is visible when its last chunk is acknowledged, with lookup when its heads are; until
+ *    then the block it replaces is.
  *  - Requests go out no faster than their answers fit the downlink: the terminal's queue stays
  *    short. */
 #ifndef SKY_GROUND_SESSION_H
@@ -69,8 +70,8 @@ typedef struct {
 
     /* Is it known that none of the satellites runs? Asked when nothing at all is heard: then
      * silence for two round trips is enough, without the pauses of a host. NULL: never known. */
-    bool (*is_down)(const void *places);
-    const void *places;
+    bool (*is_down)(const void *context);
+    const void *is_down_context;
 
     void *host;
     /* A put's payload, read when a chunk is sent (again); false: the caller gave up. */
@@ -169,11 +170,11 @@ sky_status sky_session_submit(sky_session *s, sky_time now, const sky_request *r
 /* The next result; false when there is none. */
 bool sky_session_result(sky_session *s, sky_result *out);
 
-/* The terminal's link carries this from now on, each way: config.link_bits_s anew. */
+/* The terminal's link carries this from now on, each way: instead of config.link_bits_s. */
 void sky_session_link_set(sky_session *s, uint64_t bits_s);
 
-/* Nothing is left to say but answers to requests, no DROP and no repair, or nobody is there. *told:
- * something was said that is not answered. */
+/* True when nothing is left to send but answers to requests (no DROP, no repair), or the sky does
+ * not run. *told: something was sent that no satellite answers. */
 bool sky_session_settled(const sky_session *s, bool *told);
 
 /* As a node's. */

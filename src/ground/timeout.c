@@ -13,8 +13,8 @@
  *
  * Two decisions follow when the wait is over. A read asks another place at once, and takes the
  * first answer. A satellite counts as silent (detector.c) only after the time of two round
- * trips to the farthest place, and of some pauses of its host, because a slow satellite is not a
- * dead one. Of a sky that is known not to run no pauses are waited for.
+ * trips to the farthest place, or of 14 pauses of its host if that is longer, because a slow
+ * satellite is not a dead one. For a sky that is known not to run two round trips are enough.
  *
  * A request's id names its attempt, so an answer that comes after the next attempt is measured too.
  * If the sky becomes slower than the wait, the session knows that from the first answer.

@@ -364,14 +364,17 @@ static void a_host_that_stands_still_is_not_needed(void **state) {
     sky_span span = {&byte, 1};
     sky_item expiring = {.key = sky_fixture_key(2), .spans = &span, .span_count = 1};
     sky_item child = {
-        .key = sky_fixture_key(4), .parent = sky_fixture_key(1), .spans = &span, .span_count = 1};
-    const sky_call last = {.evict = SKY_EVICT_LAST}; /* its parent is of this class too then */
+        .key = sky_fixture_key(5), .parent = sky_fixture_key(1), .spans = &span, .span_count = 1};
+    sky_item below = {
+        .key = sky_fixture_key(4), .parent = sky_fixture_key(5), .spans = &span, .span_count = 1};
+    const sky_call last = {.evict = SKY_EVICT_LAST}; /* those above it are of this class too then */
     const sky_call ttl = {.ttl_s = 600}, soon = {.deadline_ns = sky_now() + SKY_SECONDS(2)};
     assert_non_null(cache);
     assert_int_equal(put(cache, 1, BYTES, 1), SKY_OK);
     assert_int_equal(sky_run(cache, SKY_OP_PUT, &expiring, 1, &ttl), SKY_OK);
     assert_copied(cache, 1, 1); /* its segment comes with this */
-    assert_int_equal(sky_run(cache, SKY_OP_PUT, &child, 1, &last), SKY_OK);
+    assert_int_equal(sky_run(cache, SKY_OP_PUT, &child, 1, &ttl), SKY_OK); /* it is not shown */
+    assert_int_equal(sky_run(cache, SKY_OP_PUT, &below, 1, &last), SKY_OK);
     assert_int_equal(kill(host.pid, SIGSTOP), 0);
     for (int i = 0; i < 100; i++) {
         sky_item kept = lease(cache, 1), has = {.key = sky_fixture_key(1)};

@@ -9,16 +9,17 @@
  *     | buckets, twice | slots: id, facts, links | queue | gossip  | bytes of each slot …
  *
  * Each slot is on one of its tenant's two use lists (lru: evictable; pinned), and on at most one of
- * two move lists:
+ * three move lists: those of chunks on their way, and that of chunks of which another copy may be
+ * missing (doubted).
  *
  *     held ──turn──► waiting ──MIGRATE out──► sent ──MIGRATE_ACK──► gone
  *                        ▲                     │
  *                        └──── no answer ──────┘
  *
- * Invariants: a chunk whose place is another satellite is on a move list; it leaves this memory
- * only when the other has said that it holds a copy, when DROP says so, or as the least recently
- * used of a full satellite (node_table.c). It is answered from here for as long as it is here: a
- * chunk may be in two places, never in none.
+ * Invariants: a chunk whose place is another satellite is on a move list, but for one whose giver's
+ * clock is ahead. It leaves this memory only when the other has said that it holds a copy, when
+ * DROP says so, or as the least recently used of a full satellite (node_table.c). It is answered
+ * from here for as long as it is here: a chunk may be in two places, never in none.
  *
  * What takes `processing_ns` is answering the ground: SET, GET and HAS wait for each other in
  * arrival order. Everything else does not: it is no chunk served.
@@ -158,7 +159,7 @@ typedef struct {
         sky_chunk_id id;
         sky_wire_type type;
         uint64_t value;        /* MIGRATE_ACK: outcome; HAS_REPLY: present; ROW_ACK: moved */
-    } acks[SKY_NODE_ACKS_MAX]; /* answers at once, not yet sent */
+    } acks[SKY_NODE_ACKS_MAX]; /* answers at once, and what is passed on; not yet sent */
     uint32_t ack_count;
 
     uint32_t gossip_count, gossip_place;
@@ -181,6 +182,7 @@ typedef struct {
     sky_time now; /* of the last input */
     uint64_t turns;
     sky_time turn_began, turn_ends;
+    uint8_t lapse_hour; /* pins were looked through in it, modulo 256 */
     sky_time migrate_next;
     uint64_t migrate_request;
     sky_node_stat stat;

@@ -118,6 +118,7 @@ static inline bool sky__same_tenant(const sky_key *a, const sky_key *b) {
 void sky__node_touch(sky_node *n, struct sky_node_slot *s);
 void sky__node_pin(sky_node *n, struct sky_node_slot *s, bool pinned);
 void sky__node_first_to_go(sky_node *n, struct sky_node_slot *s);
+/* Once an hour, pins that nobody renewed for SKY_NODE_PIN_HOURS end. */
 void sky__node_let_lapse(sky_node *n);
 void sky__node_move_to(sky_node *n, struct sky_node_slot *s, sky__move_state to);
 

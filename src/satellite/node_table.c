@@ -167,18 +167,27 @@ void sky__node_first_to_go(sky_node *n, slot *s) {
     list_append(n, use_list(n, s), USE, link_of(n, s));
 }
 
-/* The pins that were renewed least lately are last. One from a clock ahead of ours is as of now. */
-void sky__node_let_lapse(sky_node *n) {
-    for (uint32_t i = 0; i < n->tenant_count; i++) {
-        while (n->tenants[i].pinned.last) {
-            slot *s = slot_at(n, n->tenants[i].pinned.last);
-            uint8_t age = (uint8_t)(hour_now(n) - s->facts.pin_hour);
-            if (age < SKY_NODE_PIN_HOURS || age > 250)
-                break;
-            sky__node_pin(n, s, false);
-            n->stat.lapsed++;
-        }
+/* One from a clock ahead of ours is as of now. All are looked at, as one that was handed on may be
+ * older than those before it. */
+static void let_tenant_lapse(sky_node *n, const sky_node_list *pinned) {
+    for (uint32_t link = pinned->last, before; link; link = before) {
+        slot *s = slot_at(n, link);
+        uint8_t age = (uint8_t)(n->lapse_hour - s->facts.pin_hour);
+        before = s->links[USE].before;
+        if (age < SKY_NODE_PIN_HOURS || age > 250)
+            continue;
+        sky__node_pin(n, s, false);
+        n->stat.lapsed++;
     }
+}
+
+void sky__node_let_lapse(sky_node *n) {
+    uint8_t hour = hour_now(n);
+    if (hour == n->lapse_hour)
+        return;
+    n->lapse_hour = hour;
+    for (uint32_t i = 0; i < n->tenant_count; i++)
+        let_tenant_lapse(n, &n->tenants[i].pinned);
 }
 
 /* ---- the tables ---- */

@@ -225,17 +225,20 @@ static void a_pin_that_is_handed_on_gets_no_younger(void **state) {
     uint8_t now = (uint8_t)(sky_turning_ms(&b.config.turning, b.now) / 3600000);
     sky_message m = chunk(SKY_WIRE_MIGRATE, name('a', 1, 1)), out;
     m.facts.pinned = true;
+    m.facts.pin_hour = (uint8_t)(now + 2); /* a clock ahead of ours */
+    tell(&b, &m, giver);
+    assert_true(hear(&b, &out));
+    m.id = name('a', 2, 1); /* comes later, and is older */
     m.facts.pin_hour = (uint8_t)(now - SKY_NODE_PIN_HOURS);
     tell(&b, &m, giver);
     assert_true(hear(&b, &out));
+    b.now += SKY_SECONDS(3600); /* they are looked at once an hour */
     sky_node_input(&b.node, b.now, NULL);
     assert_int_equal(b.node.stat.lapsed, 1);
-    m.id = name('a', 2, 1);
-    m.facts.pin_hour = (uint8_t)(now + 1); /* a clock ahead of ours */
-    tell(&b, &m, giver);
-    assert_true(hear(&b, &out));
-    sky_node_input(&b.node, b.now, NULL);
-    assert_int_equal(b.node.stat.lapsed, 1);
+    sky_chunk_id younger = name('a', 1, 1), older = name('a', 2, 1);
+    sky_node_chunk c;
+    assert_true(sky_node_find(&b.node, &younger, &c) && c.facts.pinned);
+    assert_true(sky_node_find(&b.node, &older, &c) && !c.facts.pinned);
     bench_close(&b);
 }
 

@@ -123,29 +123,31 @@ static bool could_be_made(const survey *s, uint32_t block, uint32_t number, uint
     return true;
 }
 
-/* A copy is missing that one who has the chunk could have made by now. */
-static bool copy_is_due(const survey *s, uint32_t block, uint32_t number) {
-    const uint32_t copies = sky_session_copies(s->session);
-    for (uint32_t to = 0; to < copies; to++) {
-        bool missing = !is_at_home(s, block, number, to);
-        for (uint32_t from = 0; missing && from < copies; from++) {
-            if (is_at_home(s, block, number, from) && could_be_made(s, block, number, from, to))
-                return true;
-        }
-    }
-    return false;
+/* Was there room for a copy all that time? None takes another chunk's room. */
+static bool had_room(const survey *s, uint32_t block, uint32_t number, uint32_t copy) {
+    const sky__site *site = sky__site_of(s->world,
+                                         sky_session_home(s->session, block, number, copy));
+    return !(site->memory && sky__is_full(&site->node)) && site->full_at < s->repair_from;
 }
 
-/* Was there room all that time where a copy is missing? None takes another chunk's room. */
-static bool had_room(const survey *s, uint32_t block, uint32_t number) {
-    bool room = false;
-    for (uint32_t copy = 0; copy < sky_session_copies(s->session) && !room; copy++) {
-        sky_satellite home = sky_session_home(s->session, block, number, copy);
-        const sky__site *site = sky__site_of(s->world, home);
-        bool full = site->memory && sky__is_full(&site->node);
-        room = !is_at_home(s, block, number, copy) && !full && site->full_at < s->repair_from;
-    }
-    return room;
+/* Could one who has the chunk have made this copy of it by now? */
+static bool could_come(const survey *s, uint32_t block, uint32_t number, uint32_t copies,
+                       uint32_t to) {
+    bool could = false;
+    for (uint32_t from = 0; from < copies && !could; from++)
+        could = is_at_home(s, block, number, from) && could_be_made(s, block, number, from, to);
+    return could;
+}
+
+/* A copy is missing for which there was room, and which could have been made: where all satellites
+ * are always joined, of what is left of the chunk, which may be nothing. */
+static bool copy_is_due(const survey *s, uint32_t block, uint32_t number, uint32_t there) {
+    const uint32_t copies = sky_session_copies(s->session);
+    bool due = false;
+    for (uint32_t to = 0; to < copies && !due; to++)
+        due = !is_at_home(s, block, number, to) && (there == 0 || had_room(s, block, number, to)) &&
+              (sky_frame_whole(s->frame) || could_come(s, block, number, copies, to));
+    return due;
 }
 
 /* Is it known why a chunk of this block has no copy, or fewer than it should? A piece of a stripe
@@ -164,8 +166,7 @@ static bool is_explained(const survey *s, const sky_session_entry *entry, uint32
 static bool is_thin(const survey *s, uint32_t block, const sky_session_entry *entry,
                     uint32_t number, uint32_t copies) {
     return copies < sky_session_copies(s->session) && !is_explained(s, entry, copies) &&
-           (copies == 0 || had_room(s, block, number)) &&
-           (sky_frame_whole(s->frame) || copy_is_due(s, block, number));
+           copy_is_due(s, block, number, copies);
 }
 
 static void judge_block(const survey *s, uint32_t block) {

@@ -27,7 +27,6 @@
 #define SKY_SHARED_HAZARDS     128u /* blocks that a reader keeps at once */
 #define SKY_SHARED_READERS_MAX 256u
 #define SKY_SHARED_SEGMENTS    64u
-#define SKY_SHARED_NONE        UINT32_MAX
 
 /* A block as it is shown. */
 typedef struct {
@@ -55,7 +54,7 @@ int sky_shared_index_fd(const sky_shared_index *x);
 uint64_t sky_shared_index_show(sky_shared_index *x, const sky_key *key, const sky_shared_block *b);
 /* Nobody finds it any more; sky_shared_index_is_kept tells whether somebody still reads it. */
 void sky_shared_index_hide(sky_shared_index *x, const sky_key *key, uint64_t stamp);
-/* What may change of a block that is shown. True: it was another. */
+/* Say what may change of a block. False: it was shown so before. */
 bool sky_shared_index_mark(sky_shared_index *x, const sky_key *key, uint64_t stamp, uint8_t evict,
                            bool pinned);
 /* Readers map a segment of the arena of this generation; 0: there is none now. */

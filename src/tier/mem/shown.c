@@ -48,6 +48,7 @@ void sky__memory_hide(sky__memory *m, uint32_t block) {
         sky_shared_index_hide(m->shown, &e->key, m->stamps[e->extent]);
 }
 
+/* False: it was shown so before, and so are those above it. */
 static bool mark_block(sky__memory *m, uint32_t block) {
     const sky__memory_entry *e = &m->entries[block];
     sky_block_info info;

@@ -32,7 +32,7 @@ static bool answer_lent(sky__shm *t, const sky__shm_job *j, size_t i, const sky_
     sky__shm_link *l = t->link;
     sky_shared_found found;
     uint32_t hazard;
-    if (!sky_shared_reader_can_tell(&l->reader) ||
+    if ((!j->call.no_touch && !sky_shared_reader_can_tell(&l->reader)) ||
         !sky_shared_reader_keep(&l->reader, key, &found, &hazard))
         return false;
     const uint8_t *payload = sky__shm_link_kept(l, &found.block);

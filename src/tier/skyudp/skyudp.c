@@ -228,7 +228,7 @@ static sky_status open_session(ground *g, const sky_scenario *c, const sky_reach
                                  .session_id = session_id,
                                  .sealed = true,
                                  .is_down = udp_is_down,
-                                 .places = g->station,
+                                 .is_down_context = g->station,
                                  .host = host->context,
                                  .fetch = host->fetch,
                                  .lend = host->lend,

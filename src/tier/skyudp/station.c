@@ -112,11 +112,14 @@ sky_time sky_station_clock_time(sky_station *s, sky_time at) {
 
 /* ---- addresses ---- */
 
-static sky_address address_of(const sky_station *s, sky_satellite to) {
+static sky_address address_at(const sky_station *s, uint32_t number) {
     sky_address a = s->base;
-    sky_address_set_port(&a,
-                         (uint16_t)(sky_address_port(&s->base) + sky_frame_number(&s->frame, to)));
+    sky_address_set_port(&a, (uint16_t)(sky_address_port(&s->base) + number));
     return a;
+}
+
+static sky_address address_of(const sky_station *s, sky_satellite to) {
+    return address_at(s, sky_frame_number(&s->frame, to));
 }
 
 static ground *ground_find(sky_station *s, uint32_t slot) {
@@ -405,13 +408,12 @@ int sky_station_fd(const sky_station *s) {
 }
 
 bool sky_station_is_down(const sky_station *s) {
-    sky_address at = s->base;
-    uint32_t vacant = 0;
-    while (vacant < s->frame.satellite_count && sky_address_is_vacant(&at)) {
-        vacant++;
-        sky_address_set_port(&at, (uint16_t)(sky_address_port(&s->base) + vacant));
+    for (uint32_t i = 0; i < s->frame.satellite_count; i++) {
+        const sky_address at = address_at(s, i);
+        if (!sky_address_is_vacant(&at))
+            return false;
     }
-    return vacant == s->frame.satellite_count;
+    return true;
 }
 
 void sky_station_stats(const sky_station *s, sky_station_stat *out) {
