@@ -157,7 +157,7 @@ void sky__evicted(sky_session *s, const sky_chunk_id *id) {
         return;
     uint32_t block = sky_index_find(s->blocks.index, &id->key);
     if (id->number == 0) { /* a block is found by the index alone from now on; a name's next get
-                              asks whether another ground put it anew */
+                              asks whether another ground put it again */
         if (block != SKY_BLOCK_NONE && s->blocks.rows[block].head_version == id->version &&
             !s->blocks.rows[block].named) {
             s->blocks.rows[block].head_version = 0;

@@ -11,7 +11,7 @@
  * Without parity it costs one: what is asked for again is asked for several times (scheduler.c).
  *
  *     piece  UNKNOWN ──► ASKED ──► HERE
- *                          └► LATE ─┴─► LOST (he says so), SILENT (after all attempts)
+ *                          └► LATE ─┴─► LOST (it says so), SILENT (after all attempts)
  *
  * Surprise: without a guard, pieces that were delivered before the loss was known are asked for
  * again. The session keeps nothing then, and a loss is rare. */
@@ -43,7 +43,7 @@ static double more_lost(uint32_t data, uint32_t m, double loss) {
     return 1 - sum;
 }
 
-/* Parity to ask for beside a stripe's data. */
+/* Parity to ask for besides a stripe's data. */
 static uint32_t spare_of(const sky_session *s, const sky_stripe *stripe, uint32_t data_chunks) {
     double loss = LOSS_SAFETY * s->core.loss.gets < 0.5 ? LOSS_SAFETY * s->core.loss.gets : 0.5;
     uint32_t stripes = data_chunks / s->core.stripes.data + 1;
@@ -366,7 +366,7 @@ static void complete_repair(sky_session *s, sky__repair *p) {
             return; /* the request is over, and this repair with it */
     }
     for (uint32_t i = 0; i < p->stripe.pieces; i++) {
-        p->wanted[i] = p->state[i] == PIECE_LOST && /* who was silent may still have his */
+        p->wanted[i] = p->state[i] == PIECE_LOST && /* a silent one may still have its own */
                        (p->wanted[i] || mends || i >= p->stripe.data);
         p->to_restore += p->wanted[i];
     }

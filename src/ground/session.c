@@ -17,6 +17,8 @@
 #include "base/clock.h"
 #include "ground/session_state.h"
 
+_Static_assert(SKY_STRIPE_PIECES_MAX == SKY_PARITY_SERVERS_MAX, "as scenarios are checked");
+
 #define OWN_REQUESTS 64 /* moves, checks, looks of puts; the host has its own */
 
 /* ---- kinds of work ---- */

@@ -134,7 +134,7 @@ static void a_third_copy_stays_with_its_giver(void **state) {
     bench_tell_from(&b, SKY_MS(102), &also, third);
     assert_true(bench_hear(&b, SKY_MS(102), &out) && out.type == SKY_WIRE_MIGRATE_ACK);
     assert_int_equal(out.outcome, SKY_NOT_STORED);
-    bench_tell_from(&b, SKY_MS(103), &given, there); /* said twice */
+    bench_tell_from(&b, SKY_MS(103), &given, there); /* repeated */
     assert_true(bench_hear(&b, SKY_MS(103), &out) && out.outcome == SKY_STORED);
     bench_tell_from(&b, SKY_MS(104), &ack, there);
     assert_int_equal(sky_node_chunks(&b.node), 1);

@@ -21,7 +21,7 @@
  * is taken again only when it may now go farther than before, and never goes back to its sender.
  * Nothing is sent that was not first put into the ring; a neighbour gets at most one PURGE in
  * GAP_NS; and a satellite takes no more messages than its credit allows, which grows by one in
- * GOSSIP_NS: a sender that invents them without end is counted, not obeyed.
+ * GOSSIP_NS: a sender that invents them without end is counted, and nothing else.
  *
  * Surprises: a message is believed, for the worst it can do is a miss; pinned chunks and those of
  * blocks that outlive a loss stay nevertheless. */
@@ -134,10 +134,10 @@ void sky__gossip_begin(sky_node *n, const sky_chunk_id *id, const sky_chunk_fact
     const gossip_message r = {
         .id = *id, .chunk_count = facts->chunk_count, .hops = n->config->gossip_hops};
     uint8_t ways = n->config->tell_ground ? WAY_GROUND : 0;
-    bool lonely = facts->chunk_count == 1; /* no others to drop */
+    bool single = facts->chunk_count == 1; /* no others to drop */
     if (r.hops > 0)
         n->stat.purged += purge_block(n, id);
-    if (r.hops > 0 && !lonely)
+    if (r.hops > 0 && !single)
         ways |= ways_from(n, n->self);
     if (ways && !find_known(n, id))
         note_message(n, &r, ways);

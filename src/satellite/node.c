@@ -14,7 +14,7 @@
 #define WAITING SKY__WAITING
 #define SENT    SKY__SENT
 
-#define MIGRATE_DOUBLINGS 6  /* of the patience with one place */
+#define MIGRATE_DOUBLINGS 6  /* of the wait for one place */
 #define SLOTS_KEPT        64 /* one in so many is not lent to the ground */
 
 typedef sky__move_state move_state;
@@ -339,12 +339,12 @@ static bool has_place(const slot *s, const sky_chunk_facts *facts) {
     return sky__same_move(&s->facts, facts) && sky_satellite_equal(s->facts.first, facts->first);
 }
 
-/* A chunk that is on its way stays so: whoever takes it is told when he says so. Taken back from
- * him it might be the last copy, for he may have heard of the move himself, and given it on. */
+/* A chunk that is on its way stays so: the satellite that takes it is told when it says so. Taken
+ * back from it this might be the last copy: it may have heard of the move too, and given it on. */
 static void move_chunk(sky_node *n, slot *s, const sky_chunk_facts *facts) {
     s->doomed = false;
     if (has_place(s, facts) && s->facts.spare == facts->spare)
-        return; /* said twice */
+        return; /* repeated */
     if (!has_place(s, facts) && !sky_facts_later(facts, &s->facts))
         return; /* overtaken by a later one */
     s->facts.spare = facts->spare;

@@ -76,7 +76,7 @@ sky_outcome sky__node_store(sky_node *n, const sky_message *m, sky_satellite giv
         return outcome;
     if (s && s->doomed && giver.plane)
         return outcome; /* it goes, wherever it comes from */
-    if (s) {            /* said twice: the same name is the same bytes */
+    if (s) {            /* repeated: the same name is the same bytes */
         s->doomed = false;
         note_giver(s, giver);
         sky__node_touch(n, s);

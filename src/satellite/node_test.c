@@ -108,7 +108,7 @@ static void the_least_recently_used_goes(void **state) {
     assert_int_equal(out.outcome, SKY_STORED_EVICTED);
     sky_chunk_id gone = bench_name(2, 1);
     assert_true(sky_chunk_id_equal(&out.evicted, &gone));
-    assert_int_equal(set_acked(&b, 1).outcome, SKY_STORED); /* said twice: there already */
+    assert_int_equal(set_acked(&b, 1).outcome, SKY_STORED); /* repeated: there already */
     assert_int_equal(sky_node_chunks(&b.node), 3);
     bench_close(&b);
 }

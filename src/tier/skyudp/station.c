@@ -445,7 +445,7 @@ sky_status sky_station_beside(const char *path, const char *file, char out[SKY_S
 
 #define MIGRATE_WINDOW 32 /* what a neighbour's socket holds, and more */
 #define QUEUE_MAX      1024
-#define HOST_LATE_NS   SKY_MS(200) /* a machine with a hundred satellites on it */
+#define NODE_LATE_NS   SKY_MS(200) /* a machine with a hundred satellites on it */
 
 sky_status sky_station_node_config(const sky_scenario *c, const sky_frame *frame,
                                    sky_node_config *out, sky_error *error) {
@@ -461,7 +461,7 @@ sky_status sky_station_node_config(const sky_scenario *c, const sky_frame *frame
                              .turning = frame->turning,
                              .processing_ns = c->satellite.processing_ns,
                              .migrate_gap_ns = gap,
-                             .migrate_timeout_ns = 4 * way + 2 * gap + HOST_LATE_NS,
+                             .migrate_timeout_ns = 4 * way + 2 * gap + NODE_LATE_NS,
                              .migrate_window = MIGRATE_WINDOW,
                              .queue_max = QUEUE_MAX,
                              .chunk_bytes_max = chunk,
@@ -469,7 +469,7 @@ sky_status sky_station_node_config(const sky_scenario *c, const sky_frame *frame
                              .sealed = true};
     sky_random(&out->hash_key, sizeof out->hash_key);
     sky_policy_node(c, frame, out);
-    out->sweep_grace_ns += out->sweep_period_ns ? HOST_LATE_NS : 0;
+    out->sweep_grace_ns += out->sweep_period_ns ? NODE_LATE_NS : 0;
     if (sky_node_slots(out) < 1)
         return sky_fail(error, SKY_E_PARAM,
                         "satellite.memory is %" PRIu64 " bytes: not one chunk of %u and what is "
