@@ -134,22 +134,25 @@ static void retire_segments(sky__host *h, sky__tenant *t) {
     }
 }
 
-/* What its clients did without a word to this host. True: they keep what is gone. */
-static bool sweep_arena(sky__tenant *t) {
+/* What its clients did without a word to this host. Returns when to look again. */
+static sky_time sweep_arena(sky__tenant *t) {
     uint64_t uses;
-    bool gone = sky_memory_tier_sweep(t->arena_tier, &uses);
+    bool more, gone = sky_memory_tier_sweep(t->arena_tier, &uses, &more);
     t->stat.hits += uses - t->direct_uses;
     t->direct_uses = uses;
-    return gone;
+    if (more)
+        return 0;
+    return gone ? sky_now() + SKY__HOST_KEPT_NS : SKY_TIME_NEVER;
 }
 
 sky_time sky__clients_retire(sky__host *h) {
-    bool kept = false;
+    sky_time again = SKY_TIME_NEVER;
     for (size_t i = 0; i < h->tenant_count; i++) {
-        kept |= sweep_arena(h->tenants[i]);
+        const sky_time at = sweep_arena(h->tenants[i]);
+        again = at < again ? at : again;
         retire_segments(h, h->tenants[i]);
     }
-    return kept ? sky_now() + SKY__HOST_KEPT_NS : SKY_TIME_NEVER;
+    return again;
 }
 
 /* ---- runs ---- */

@@ -5,14 +5,16 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/hash.h"
 #include "io/local.h"
 #include "io/pages.h"
 #include "io/shared.h"
 
-#define WAYS        4u    /* slots of a bucket */
-#define BUCKETS_MIN 16u   /* a page: a reader takes their number from the bytes of the memory */
-#define USES        1024u /* of a page: a power of two */
-#define SURVEY_BITS 65536u
+#define WAYS         4u    /* slots of a bucket */
+#define BUCKETS_MIN  16u   /* a page: a reader takes their number from the bytes of the memory */
+#define USES         1024u /* of a page: a power of two */
+#define USES_AT_ONCE 4096u /* and what the last page adds to them */
+#define SURVEY_BITS  65536u
 
 enum { PINNED = 1, EVICT_AT = 8, CODING_AT = 16 };
 
@@ -37,7 +39,8 @@ struct sky__shared_page {
     uint8_t none[120];
     _Atomic uint32_t told;    /* the reader: uses told so far */
     _Atomic uint32_t hazards; /* the reader: those from here on were never set */
-    uint8_t none_either[120];
+    _Atomic uint32_t untold;  /* the reader: uses so far that found no room */
+    uint8_t none_either[116];
     _Atomic uint64_t hazard[SKY_SHARED_HAZARDS]; /* stamps; 0: none */
     _Atomic uint64_t use[USES];                  /* slot << 32 | the low half of its stamp */
     uint8_t rest[2816];
@@ -51,16 +54,17 @@ struct sky_shared_index {
     uint64_t memory_bytes;
     uint32_t bucket_mask;
     int fd;
-    uint64_t stamps; /* given so far */
-    uint32_t places; /* readers from here on were never there */
-    uint32_t turns;  /* calls of sky_shared_index_uses */
+    uint64_t stamps;                         /* given so far */
+    uint32_t places;                         /* readers from here on were never there */
+    uint32_t next_page;                      /* whose uses are taken first */
+    uint32_t untold[SKY_SHARED_READERS_MAX]; /* uses that were only counted, of each so far */
     struct sky__shared_page *pages[SKY_SHARED_READERS_MAX]; /* NULL: none */
     uint64_t survey[SURVEY_BITS / 64];
 };
 
-/* Keys are digests: any of their bits will do. */
+/* Keys are digests, but for those that a program makes itself. */
 static uint32_t bucket_of(const sky_key *key, uint32_t mask) {
-    return (sky_load_u32(key->bytes + 8) & mask) * WAYS;
+    return ((uint32_t)sky_checksum(key->bytes, sizeof key->bytes, 0) & mask) * WAYS;
 }
 
 /* ---- the owner ---- */
@@ -169,6 +173,7 @@ sky_status sky_shared_index_join(sky_shared_index *x, uint32_t *reader, int *fd)
         return status;
     }
     x->pages[i] = page;
+    x->untold[i] = 0;
     x->places += i == x->places;
     *reader = i;
     return SKY_OK;
@@ -225,13 +230,14 @@ bool sky_shared_index_seems_kept(const sky_shared_index *x, uint64_t stamp) {
     return stamp != 0 && x->survey[stamp % SURVEY_BITS / 64] >> stamp % 64 & 1;
 }
 
-/* Take at most *left uses of a page, which is not trusted; returns how many were told. */
-static uint32_t take_uses(const sky_shared_index *x, struct sky__shared_page *p, uint32_t *left,
-                          void (*used)(void *context, uint32_t number), void *context) {
-    uint32_t told = 0;
+/* Take the uses of a page, which is not trusted; returns how many places were looked at. */
+static uint32_t take_uses(const sky_shared_index *x, struct sky__shared_page *p,
+                          void (*used)(void *context, uint32_t number), void *context,
+                          uint64_t *count) {
     const uint32_t end = atomic_load_explicit(&p->told, memory_order_acquire);
     uint32_t at = atomic_load_explicit(&p->taken, memory_order_relaxed);
-    for (; at != end && *left > 0; at++, --*left) {
+    uint32_t places = end - at < USES ? end - at : USES;
+    for (at = end - places; at != end; at++) {
         const uint64_t use = atomic_load_explicit(&p->use[at % USES], memory_order_relaxed);
         if (use >> 32 >= ((uint64_t)x->bucket_mask + 1) * WAYS)
             continue;
@@ -240,22 +246,32 @@ static uint32_t take_uses(const sky_shared_index *x, struct sky__shared_page *p,
         if (stamp == 0 || (uint32_t)stamp != (uint32_t)use)
             continue;
         used(context, (uint32_t)atomic_load_explicit(&s->size, memory_order_relaxed));
-        told++;
+        ++*count;
     }
-    atomic_store_explicit(&p->taken, at, memory_order_release);
-    return told;
+    atomic_store_explicit(&p->taken, end, memory_order_release);
+    return places;
 }
 
-uint32_t sky_shared_index_uses(sky_shared_index *x, void (*used)(void *context, uint32_t number),
-                               void *context) {
-    uint32_t told = 0, left = USES;
-    x->turns++;
-    for (uint32_t n = 0; n < x->places; n++) {
-        struct sky__shared_page *p = x->pages[(n + x->turns) % x->places];
-        if (p)
-            told += take_uses(x, p, &left, used, context);
+/* Uses that found no room in a page are only counted. */
+static uint32_t take_untold(sky_shared_index *x, uint32_t reader) {
+    const uint32_t now = atomic_load_explicit(&x->pages[reader]->untold, memory_order_relaxed);
+    const uint32_t more = now - x->untold[reader];
+    x->untold[reader] = now;
+    return more;
+}
+
+bool sky_shared_index_uses(sky_shared_index *x, void (*used)(void *context, uint32_t number),
+                           void *context, uint64_t *count) {
+    uint32_t looked = 0, n = 0;
+    *count = 0;
+    for (; n < x->places && looked < USES_AT_ONCE; n++) {
+        const uint32_t reader = x->next_page++ % x->places;
+        if (!x->pages[reader])
+            continue;
+        looked += take_uses(x, x->pages[reader], used, context, count);
+        *count += take_untold(x, reader);
     }
-    return told;
+    return n < x->places;
 }
 
 /* ---- a reader ---- */
@@ -377,14 +393,16 @@ void sky_shared_reader_let_go(sky_shared_reader *r, uint32_t hazard) {
     r->free[r->free_count++] = (uint16_t)hazard;
 }
 
-bool sky_shared_reader_can_tell(const sky_shared_reader *r) {
-    return r->page && r->uses - atomic_load_explicit(&r->page->taken, memory_order_acquire) < USES;
-}
-
-void sky_shared_reader_tell(sky_shared_reader *r, const sky_shared_found *f) {
+bool sky_shared_reader_tell(sky_shared_reader *r, const sky_shared_found *f) {
     const uint64_t use = (uint64_t)f->slot << 32 | (uint32_t)f->stamp;
+    const uint32_t waiting = r->uses - atomic_load_explicit(&r->page->taken, memory_order_acquire);
+    if (waiting >= USES) {
+        atomic_store_explicit(&r->page->untold, ++r->untold, memory_order_relaxed);
+        return false;
+    }
     atomic_store_explicit(&r->page->use[r->uses % USES], use, memory_order_relaxed);
     atomic_store_explicit(&r->page->told, ++r->uses, memory_order_release);
+    return waiting + 1 == USES / 2;
 }
 
 uint64_t sky_shared_reader_segment(const sky_shared_reader *r, uint32_t segment) {

@@ -77,10 +77,10 @@ uint32_t sky_shared_index_survey(sky_shared_index *x);
 bool sky_shared_index_seems_kept(const sky_shared_index *x, uint64_t stamp);
 
 /* Tell the number of each block that readers used since the last call, of each reader the earliest
- * first; those that are hidden by now are left out. At most 1,024 uses are taken in a call, and
- * another reader's are the first in the next. Returns how many were told. */
-uint32_t sky_shared_index_uses(sky_shared_index *x, void (*used)(void *context, uint32_t number),
-                               void *context);
+ * first; those that are hidden by now are left out. *count: of all that they used, told or not.
+ * True: not all readers were looked at, as there was much; the others are first next time. */
+bool sky_shared_index_uses(sky_shared_index *x, void (*used)(void *context, uint32_t number),
+                           void *context, uint64_t *count);
 
 /* ---- a reader; not thread-safe ---- */
 
@@ -94,6 +94,7 @@ typedef struct {
     uint32_t bucket_mask;
     struct sky__shared_page *page; /* NULL: not mapped */
     uint32_t uses;                 /* told so far */
+    uint32_t untold;               /* so far found no room, as the owner took none */
     uint32_t free_count;
     uint16_t free[SKY_SHARED_HAZARDS]; /* those of the lowest numbers are taken first */
 } sky_shared_reader;
@@ -119,10 +120,9 @@ bool sky_shared_reader_find(const sky_shared_reader *r, const sky_key *key, sky_
 bool sky_shared_reader_keep(sky_shared_reader *r, const sky_key *key, sky_shared_found *out,
                             uint32_t *hazard);
 void sky_shared_reader_let_go(sky_shared_reader *r, uint32_t hazard);
-/* Whether uses can be told: otherwise the owner has to be asked for something first, and takes them
- * then. */
-bool sky_shared_reader_can_tell(const sky_shared_reader *r);
-void sky_shared_reader_tell(sky_shared_reader *r, const sky_shared_found *f);
+/* Tell the owner of a use. It is only counted while the owner takes none. True: half of the room
+ * for them is full just now, and the owner is to be woken. */
+bool sky_shared_reader_tell(sky_shared_reader *r, const sky_shared_found *f);
 /* The generation of a segment; it stays while a block in it is kept. */
 uint64_t sky_shared_reader_segment(const sky_shared_reader *r, uint32_t segment);
 

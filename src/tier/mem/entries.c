@@ -26,7 +26,7 @@ void sky__memory_lock(sky__memory *m) {
     sky__stripes_lock_all(&m->stripes);
     for (uint32_t i = 0; i < m->stripes.count; i++)
         sky__memory_settle(m, &m->stripes.stripes[i]);
-    sky__memory_take_uses(m);
+    (void)sky__memory_take_uses(m);
 }
 
 void sky__memory_unlock(sky__memory *m) {

@@ -205,7 +205,7 @@ static sky_status entry_lease(sky__memory *m, sky_item *item, uint64_t *bytes) {
     bool full = sky_leases_full(m->leases);
     sky__stripe *s = sky__stripe_lock(&m->stripes);
     sky__memory_settle(m, s);
-    sky__memory_take_uses(m);
+    (void)sky__memory_take_uses(m);
     const sky__memory_entry *e = full ? NULL : entry_seek(m, s, item, &late);
     if (e) {
         s->lease_count++;
@@ -652,16 +652,16 @@ bool sky_memory_tier_end(sky_tier *tier, uint32_t reader) {
 void sky_memory_tier_leave(sky_tier *tier, uint32_t reader) {
     sky__memory *m = memory_of(tier);
     sky_mutex_lock(&m->mutex);
-    sky__memory_take_uses(m);
+    (void)sky__memory_take_uses(m);
     sky_shared_index_leave(m->shown, reader);
     sky__memory_sweep(m);
     sky_mutex_unlock(&m->mutex);
 }
 
-bool sky_memory_tier_sweep(sky_tier *tier, uint64_t *uses) {
+bool sky_memory_tier_sweep(sky_tier *tier, uint64_t *uses, bool *more) {
     sky__memory *m = memory_of(tier);
     sky_mutex_lock(&m->mutex);
-    sky__memory_take_uses(m);
+    *more = sky__memory_take_uses(m);
     sky__memory_sweep(m);
     *uses = m->shown_uses;
     bool gone = m->kept_count > 0;

@@ -149,8 +149,8 @@ void sky__memory_hide(sky__memory *m, uint32_t block);
 void sky__memory_show_changes(sky__memory *m, uint32_t block);
 /* The segments of an extent may have been made, or be gone. With the mutex held. */
 void sky__memory_show_segments(sky__memory *m, uint64_t start, uint64_t bytes);
-/* What other processes used counts as used. With the mutex held. */
-void sky__memory_take_uses(sky__memory *m);
+/* What other processes used counts as used. True: there is more. With the mutex held. */
+bool sky__memory_take_uses(sky__memory *m);
 /* True: other processes keep an extent to which nothing refers here; it is freed later. With the
  * mutex held. */
 bool sky__memory_keep(sky__memory *m, uint32_t extent);

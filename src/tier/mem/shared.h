@@ -34,9 +34,10 @@ sky_status sky_memory_tier_join(sky_tier *tier, uint32_t *reader, int *index, in
 bool sky_memory_tier_end(sky_tier *tier, uint32_t reader);
 /* It is gone, or it was ended and kept nothing then. */
 void sky_memory_tier_leave(sky_tier *tier, uint32_t reader);
-/* Free what such processes let go, and count what they used: *uses so far. True: they keep payloads
- * that are gone from the tier, whose room is free when they let go. */
-bool sky_memory_tier_sweep(sky_tier *tier, uint64_t *uses);
+/* Free what such processes let go, and count what they used: *uses so far; *more: not all of it was
+ * looked at. True: they keep payloads that are gone from the tier, whose room is free when they let
+ * go. */
+bool sky_memory_tier_sweep(sky_tier *tier, uint64_t *uses, bool *more);
 /* How many payloads they keep now. */
 uint32_t sky_memory_tier_kept(sky_tier *tier);
 

@@ -82,12 +82,12 @@ static void block_used(void *context, uint32_t block) {
     m->entries[block].hits++;
 }
 
-void sky__memory_take_uses(sky__memory *m) {
-    if (!m->shown)
-        return;
-    const uint32_t uses = sky_shared_index_uses(m->shown, block_used, m);
+bool sky__memory_take_uses(sky__memory *m) {
+    uint64_t uses = 0;
+    const bool more = m->shown && sky_shared_index_uses(m->shown, block_used, m, &uses);
     m->shown_uses += uses;
     m->counts.leases += uses;
+    return more;
 }
 
 bool sky__memory_keep(sky__memory *m, uint32_t extent) {

@@ -1,6 +1,6 @@
 /* Answers that need no frame: a block that the index of the arena shows is kept by this process
  * itself (tier/shared_index.h), and the host sleeps on. The host is asked for what is not shown,
- * for what lies in a segment that was never sent, and when the page has no room for more uses. */
+ * and for what lies in a segment that was never sent. */
 #include "tier/shm/shm_state.h"
 
 static bool key_of(const sky__shm *t, const sky__shm_job *j, size_t i, sky_key *key) {
@@ -32,16 +32,15 @@ static bool answer_lent(sky__shm *t, const sky__shm_job *j, size_t i, const sky_
     sky__shm_link *l = t->link;
     sky_shared_found found;
     uint32_t hazard;
-    if ((!j->call.no_touch && !sky_shared_reader_can_tell(&l->reader)) ||
-        !sky_shared_reader_keep(&l->reader, key, &found, &hazard))
+    if (!sky_shared_reader_keep(&l->reader, key, &found, &hazard))
         return false;
     const uint8_t *payload = sky__shm_link_kept(l, &found.block);
     if (!payload) {
         sky_shared_reader_let_go(&l->reader, hazard);
         return false;
     }
-    if (!j->call.no_touch)
-        sky_shared_reader_tell(&l->reader, &found);
+    if (!j->call.no_touch && sky_shared_reader_tell(&l->reader, &found))
+        sky__shm_call_host(t);
     const sky_shm_result lent = {.status = SKY_OK,
                                  .bytes = found.block.bytes,
                                  .lease = SKY__SHM_DIRECT | hazard,

@@ -277,7 +277,7 @@ static void read_hello(sky_reader *r, sky_shm_frame *f) {
 
 static void read_body(sky_reader *r, sky_shm_frame *f) {
     uint32_t most = count_max(f->kind);
-    bool may_be_zero = most == 0 || f->kind == SKY_SHM_HELLO;
+    bool may_be_zero = most == 0 || f->kind == SKY_SHM_HELLO || f->kind == SKY_SHM_RELEASE;
     sky__fail_unless(r, f->count <= most && (f->count > 0 || may_be_zero));
     if (r->failed)
         return;

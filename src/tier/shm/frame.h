@@ -27,7 +27,7 @@
 
 #include "tier/remote.h"
 
-#define SKY_SHM_VERSION         5
+#define SKY_SHM_VERSION         6
 #define SKY_SHM_ITEMS_MAX       64
 #define SKY_SHM_FRAME_BYTES_MAX 8192
 #define SKY_SHM_NUMBERS         8

@@ -35,12 +35,17 @@ static void send_frame(sky__shm *t, const sky_shm_frame *frame) {
         fail_link(t);
 }
 
-void sky__shm_send_returns(sky__shm *t) {
+void sky__shm_call_host(sky__shm *t) {
     sky_shm_frame release = {.kind = SKY_SHM_RELEASE, .count = t->return_count};
     memcpy(release.leases, t->returns, t->return_count * sizeof *t->returns);
-    if (t->link && t->return_count > 0)
+    if (t->link)
         send_frame(t, &release);
     t->return_count = 0;
+}
+
+void sky__shm_send_returns(sky__shm *t) {
+    if (t->return_count > 0)
+        sky__shm_call_host(t);
 }
 
 /* A frame for each would wake the host once more for each get. */

@@ -103,5 +103,7 @@ void sky__shm_fail_all(sky__shm *t, sky_status status);
 void sky__shm_return(sky__shm *t, const uint64_t *leases, uint32_t count);
 /* Tell it now. With the mutex held. */
 void sky__shm_send_returns(sky__shm *t);
+/* The same, and wake it if there are none: it takes the uses that the index's page tells. */
+void sky__shm_call_host(sky__shm *t);
 
 #endif
