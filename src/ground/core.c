@@ -69,6 +69,10 @@ int64_t sky__calendar_ms(const sky__core *c) {
     return sky_turning_ms(&c->config.frame->turning, c->now);
 }
 
+bool sky__version_too_new(const sky__core *c, uint64_t version) {
+    return version >> 16 > (uint64_t)sky__calendar_ms(c) + SKY_HEAD_AHEAD_MS;
+}
+
 uint32_t sky__data_chunks(const sky__core *c, uint32_t payload_bytes) {
     uint32_t size = c->config.chunk_bytes;
     return payload_bytes / size + (payload_bytes % size != 0);

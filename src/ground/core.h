@@ -80,6 +80,9 @@ typedef struct {
 uint64_t sky__rotations(const sky__core *c);
 /* The calendar's time of the call, which all grounds share. */
 int64_t sky__calendar_ms(const sky__core *c);
+/* Heads' versions begin with the time they were made at. One from a time to come would make all
+ * that is put from now on bear its date. */
+bool sky__version_too_new(const sky__core *c, uint64_t version);
 uint32_t sky__data_chunks(const sky__core *c, uint32_t payload_bytes);
 uint32_t sky__chunk_length(const sky__core *c, uint32_t payload_bytes, uint32_t number);
 uint32_t sky__server_of(const sky__core *c, uint32_t number, uint32_t copy);

@@ -1,10 +1,15 @@
 /* Puts and removals under the condition of a version: the satellite that holds the first copy of
  * the key's head decides (satellite/decide.c), and the session does the rest around that.
  *
- *     put      chunks ──► decide ──stored──► the head's other copies ──► committed
+ *     put      chunks ──► look ──► decide ──stored──► the head's other copies ──► committed
  *     remove   look ──► decide ──removed──► all that is left (tell.c) ──► done
  *                         │ another version is there: SKY_E_CONFLICT
  *                         │ nobody decides, or no answer: SKY_E_UNAVAILABLE, it may have happened
+ *
+ * The satellite that decides may have been silent while a put without a condition went to the other
+ * copies. So these are asked first, and what they know ends a put that expects an older version, and
+ * is set where the first copy belongs. Who puts without a condition just then, and passes by that
+ * satellite, may still be overwritten.
  *
  * A put that lost drops its chunks. One of which nothing is known leaves them: their head may be
  * there. */
@@ -17,6 +22,24 @@
 void sky__decide_begin(sky_session *s, uint32_t request) {
     s->requests.rows[request].state = REQUEST_RUNNING;
     sky__requests_work(&s->requests, request, WORK_DECIDE, 0, 0);
+}
+
+void sky__decide_look(sky_session *s, uint32_t request) {
+    if (s->core.head_copies > 1)
+        sky__heads_begin(s, request);
+    else
+        sky__decide_begin(s, request);
+}
+
+void sky__decide_looked(sky_session *s, uint32_t request, uint64_t version) {
+    sky__request *r = &s->requests.rows[request];
+    r->spare = false;
+    if (version > r->ask.expected) {
+        r->result.version = version;
+        sky__request_finish(s, request, SKY_E_CONFLICT, 0);
+    } else {
+        sky__decide_begin(s, request);
+    }
 }
 
 static bool decide_compose(sky_session *s, const sky__operation *o, sky_message *m,
@@ -51,11 +74,22 @@ static void finish_conflict(sky_session *s, uint32_t request, uint64_t version, 
     sky__request_finish(s, request, r->put.unsure ? SKY_E_UNAVAILABLE : SKY_E_CONFLICT, 0);
 }
 
+/* The satellite has an older one than what was found at another, and is being given that. */
+static bool is_behind(const sky_session *s, const sky__request *r, const sky_message *m) {
+    uint32_t block = sky_index_find(s->blocks.index, &r->ask.key);
+    return m->outcome == SKY_OTHER_VERSION && m->evicted.version < r->ask.expected &&
+           block != SKY_BLOCK_NONE && s->blocks.rows[block].head_version == r->ask.expected;
+}
+
 static void decide_taken(sky_session *s, uint32_t op, const sky_message *m) {
     sky__operation *o = &s->scheduler.operations[op];
     uint32_t request = o->request;
     sky__request *r = &s->requests.rows[request];
-    if (m->outcome == SKY_UNDECIDED) { /* asked again when its time is over */
+    if (m->outcome == SKY_OTHER_VERSION && sky__version_too_new(&s->core, m->evicted.version)) {
+        sky__operation_wrong(&s->scheduler, op, m); /* no ground made it */
+        return;
+    }
+    if (m->outcome == SKY_UNDECIDED || is_behind(s, r, m)) { /* asked again when its time is over */
         if (o->undecided_until == 0)
             o->undecided_until = s->core.now + UNDECIDED_NS;
         return;

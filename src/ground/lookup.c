@@ -23,8 +23,7 @@
 #include "base/bug.h"
 #include "ground/session_state.h"
 
-#define AHEAD_MS    (24 * 3600 * 1000) /* that another ground's clock may be */
-#define HEAD_PLACES 3                  /* of a copy, at most, where a search asks first */
+#define HEAD_PLACES 3 /* of a copy, at most, where a search asks first */
 
 static const sky_key *look_key(const sky__request *r, uint32_t unit) {
     return r->ask.chain ? &r->ask.chain[unit] : &r->ask.key;
@@ -136,8 +135,8 @@ static void look_done(sky_session *s, uint32_t request) {
                                             : SKY_MISS,
                             r->look.low);
     else if (key_known(s, r, 0) && !r->own && sky__may_be_outdated(s, r) &&
-             !sky_frame_whole(s->core.config.frame))
-        sky__fresh_begin(s, request); /* one copy said so */
+             (s->core.head_copies > 1 || !sky_frame_whole(s->core.config.frame)))
+        sky__fresh_begin(s, request); /* one copy said so, and may be outdated */
     else if (key_known(s, r, 0))
         sky__request_found(s, request);
     else if (nothing)
@@ -154,14 +153,19 @@ static void search_begin(const sky_session *s, sky__request *r) {
     r->of.facts = sky__block_facts(&s->core, &r->of.info, false);
 }
 
-void sky__fresh_begin(sky_session *s, uint32_t request) {
+void sky__heads_begin(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests.rows[request];
-    search_begin(s, r);
+    uint32_t block = sky_index_find(s->blocks.index, &r->ask.key);
     r->look.heard = r->look.unsure = r->look.tracing = false; /* it may be the second time */
     r->look.outdated = 0;
-    r->look.checked = s->blocks.rows[sky_index_find(s->blocks.index, &r->ask.key)].version;
+    r->look.checked = block == SKY_BLOCK_NONE ? 0 : s->blocks.rows[block].version;
     s->core.stat.questions++;
     sky__requests_work(&s->requests, request, WORK_HEADS, 0, s->core.head_copies - 1);
+}
+
+void sky__fresh_begin(sky_session *s, uint32_t request) {
+    search_begin(s, &s->requests.rows[request]);
+    sky__heads_begin(s, request);
 }
 
 /* The index has what nobody in the sky has a head of: another ground removed it. Its chunks are
@@ -179,14 +183,27 @@ static bool newer_may_hide(sky_session *s, const sky__request *r, uint32_t block
            sky__newer_head_may_hide(&s->core, row->head_version, all_spoke);
 }
 
+/* Copies that are not the newest, or not there, are set again. Of a sealed head it is sure that a
+ * ground made it; others must have been read once. */
+static void mend_heads(sky_session *s, const sky__request *r, uint32_t block) {
+    sky__block_row *row = &s->blocks.rows[block];
+    if (!r->look.heard || r->look.tracing || (row->unverified && !s->core.config.sealed))
+        return;
+    row->heads_lost |= r->look.outdated;
+    sky__blocks_mend_heads(&s->blocks, block);
+}
+
 static void heads_done(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests.rows[request];
     uint32_t block = sky__blocks_find(&s->blocks, r->ask.wall_ms, &r->ask.key);
     bool there = block != SKY_BLOCK_NONE;
     bool doubted = there && s->blocks.rows[block].version == r->look.checked;
-    if (there && r->look.heard && !r->look.tracing && !s->blocks.rows[block].unverified) {
-        s->blocks.rows[block].heads_lost |= r->look.outdated;
-        sky__blocks_mend_heads(&s->blocks, block);
+    if (there)
+        mend_heads(s, r, block);
+    if (sky__is_put(r)) {
+        sky__decide_looked(s, request,
+                           there && r->look.heard ? s->blocks.rows[block].head_version : 0);
+        return;
     }
     if (there && (r->look.heard || !doubted)) { /* it may have come meanwhile */
         if (!newer_may_hide(s, r, block))
@@ -268,18 +285,13 @@ void sky__look_begin(sky_session *s, uint32_t request) {
     s->core.stat.lookups++;
     if (sky__is_look_of_put(r))
         look_for_put(s, request);
+    else if (r->ask.named && s->core.head_copies > 1 && !key_known(s, r, 0))
+        sky__heads_begin(s, request); /* one copy may be outdated */
     else
         search_next(s, request);
 }
 
 /* ---- what satellites say ---- */
-
-/* Heads' versions begin with the time they were made at. One from a time to come would make all
- * that is put from now on bear its date. */
-static bool too_new(const sky_session *s, uint64_t version) {
-    int64_t now_ms = sky__calendar_ms(&s->core);
-    return version >> 16 > (uint64_t)now_ms + AHEAD_MS;
-}
 
 static bool head_plausible(const sky_session *s, const sky_block_head *h, const sky_message *m) {
     const sky_session_config *c = &s->core.config;
@@ -289,7 +301,8 @@ static bool head_plausible(const sky_session *s, const sky_block_head *h, const 
     return h->strategy == p->strategy && h->window_planes == p->window_planes &&
            h->window_slots == p->window_slots && h->servers == s->core.servers &&
            h->chunk_bytes == c->chunk_bytes && h->replicas == c->replicas &&
-           h->parity == c->parity && h->version > 0 && !too_new(s, m->id.version) &&
+           h->parity == c->parity && h->version > 0 &&
+           !sky__version_too_new(&s->core, m->id.version) &&
            h->chunk_count ==
                sky_stripes_chunks(&s->core.stripes, sky__data_chunks(&s->core, h->payload_bytes)) &&
            sky_facts_fit(&c->frame->constellation, &facts) &&

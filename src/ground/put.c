@@ -95,7 +95,7 @@ static void put_stored(sky_session *s, uint32_t request) {
     if (s->core.config.lookup == SKY_LOOKUP_INDEX)
         sky__put_commit(s, request);
     else if (s->requests.rows[request].ask.conditional)
-        sky__decide_begin(s, request);
+        sky__decide_look(s, request);
     else
         set_heads(s, request);
 }
@@ -243,7 +243,8 @@ bool sky__put_start(sky_session *s, uint32_t request) {
     r->of.id = (sky_chunk_id){.key = r->ask.key, .version = sky__change_name(s)};
     r->change = r->of.id.version;
     r->named = r->ask.named;
-    if (r->ask.conditional && r->ask.expected > s->blocks.head_version)
+    if (r->ask.conditional && r->ask.expected > s->blocks.head_version &&
+        !sky__version_too_new(&s->core, r->ask.expected))
         s->blocks.head_version = r->ask.expected; /* by another's clock: ours is newer */
     if (s->core.config.lookup != SKY_LOOKUP_INDEX)
         r->head_version = sky__blocks_head_version(&s->blocks, r->of.info.set_ms);

@@ -96,7 +96,10 @@ typedef struct {
     uint32_t payload_bytes;
     uint8_t level;
     uint32_t ttl_s; /* 0: for ever */
-    bool named;     /* a name, whose value others may replace; else a block, which stays as it is */
+
+    bool
+        named; /* a name, whose value others may replace; else a block, which stays as it is. A name
+                   that is read without this costs a round trip more, the first time. */
 
     /* Put of a name, remove: only if the version `expected` is there; 0: if none is. Needs lookup
      * other than index, else SKY_E_UNSUPPORTED. SKY_E_CONFLICT: another is, result.version;

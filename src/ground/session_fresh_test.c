@@ -207,6 +207,69 @@ static void a_dead_copy_of_a_head_costs_little(void **state) {
     sky_orrery_close(&o);
 }
 
+static sky_result put_if(sky_orrery *o, uint32_t ground, uint64_t expected, uint32_t value) {
+    sky_request r = request_of(SKY_OP_PUT, 1, value);
+    r.conditional = true;
+    r.expected = expected;
+    return sky_orrery_ask(o, ground, &r);
+}
+
+/* The first copy of a head missed a put, and is there again: neither a ground that knows nothing
+ * takes its older value for the newest, nor does it decide for a put that expects that. */
+static void who_missed_a_put_is_not_believed(void **state) {
+    (void)state;
+    for (int sealed = 0; sealed < 2; sealed++) {
+        for (int conditional = 0; conditional < 2; conditional++) {
+            sky_orrery o;
+            sky_orrery_open(&o, SKY_PLACE_ROTATION_HOP);
+            o.session_config.lookup = SKY_LOOKUP_BINARY;
+            o.session_config.replicas = 2;
+            o.session_config.retries_max = 6;
+            o.node_config.sealed = o.session_config.sealed = sealed;
+            sky_orrery_begin(&o, 4096);
+            uint64_t first = ask(&o, 0, SKY_OP_PUT, 1, 1).version;
+            sky_satellite dead = sky_frame_centre(&o.frame, sky_turns(&o.frame.turning, o.now));
+            o.ear_context = &dead;
+            o.ear = sky_orrery_cut_off;
+            sky_result second = ask(&o, 0, SKY_OP_PUT, 1, 2);
+            assert_true(second.status == SKY_OK && second.version > first);
+            o.ear = NULL;
+            if (conditional) {
+                sky_result late = put_if(&o, 1, first, 3);
+                assert_int_equal(late.status, SKY_E_CONFLICT);
+                assert_int_equal(late.version, second.version);
+                assert_int_equal(ask(&o, 2, SKY_OP_GET, 1, 0).version, second.version);
+                assert_int_equal(put_if(&o, 2, second.version, 4).status, SKY_OK);
+            } else { /* by its key alone */
+                sky_request get = request_of(SKY_OP_GET, 1, 0);
+                get.named = false;
+                assert_int_equal(sky_orrery_ask(&o, 1, &get).bytes, FIRST + 2);
+            }
+            sky_result r = ask(&o, 3, SKY_OP_GET, 1, 0);
+            assert_int_equal(r.status, SKY_OK);
+            assert_int_equal(r.bytes, FIRST + (conditional ? 4 : 2));
+            sky_orrery_close(&o);
+        }
+    }
+}
+
+/* No ground made this version, so nobody's puts are to be newer than it. */
+static void a_version_from_a_time_to_come_spoils_nothing(void **state) {
+    (void)state;
+    static const uint64_t versions[] = {UINT64_MAX, UINT64_MAX - 500, UINT64_MAX >> 1};
+    for (size_t i = 0; i < sizeof versions / sizeof versions[0]; i++) {
+        sky_orrery o;
+        begin(&o, 2, 0);
+        assert_int_equal(ask(&o, 0, SKY_OP_PUT, 1, 1).status, SKY_OK);
+        assert_int_equal(put_if(&o, 0, versions[i], 2).status, SKY_E_CONFLICT);
+        assert_int_equal(ask(&o, 0, SKY_OP_PUT, 2, 3).status, SKY_OK);
+        assert_int_equal(ask(&o, 0, SKY_OP_PUT, 1, 4).status, SKY_OK);
+        assert_int_equal(ask(&o, 1, SKY_OP_GET, 2, 0).bytes, FIRST + 3);
+        assert_int_equal(ask(&o, 1, SKY_OP_GET, 1, 0).bytes, FIRST + 4);
+        sky_orrery_close(&o);
+    }
+}
+
 static sky_status end_of(sky_orrery *o, uint32_t ground) {
     sky_result r;
     assert_true(sky_session_result(o->grounds[ground], &r));
@@ -436,6 +499,8 @@ int main(void) {
         cmocka_unit_test(no_ground_reads_an_older_value),
         cmocka_unit_test(a_name_costs_a_round_trip_and_a_block_none),
         cmocka_unit_test(a_dead_copy_of_a_head_costs_little),
+        cmocka_unit_test(who_missed_a_put_is_not_believed),
+        cmocka_unit_test(a_version_from_a_time_to_come_spoils_nothing),
         cmocka_unit_test(a_put_looks_for_what_it_replaces_in_a_round_trip),
         cmocka_unit_test(of_two_puts_at_once_one_stays),
         cmocka_unit_test(a_put_may_be_overtaken),

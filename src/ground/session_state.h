@@ -113,9 +113,15 @@ void sky__look_begin(sky_session *s, uint32_t request);
 bool sky__may_be_outdated(const sky_session *s, const sky__request *r);
 /* A named key in the index: is its head in the sky still the one we know? */
 void sky__fresh_begin(sky_session *s, uint32_t request);
+/* Ask all copies of the head of the request's key, at once. */
+void sky__heads_begin(sky_session *s, uint32_t request);
 
 /* ---- if_version.c ---- */
 
+/* A put under a condition, whose chunks are stored: what do the copies of the head know? */
+void sky__decide_look(sky_session *s, uint32_t request);
+/* This version, at most; 0: nothing. */
+void sky__decide_looked(sky_session *s, uint32_t request, uint64_t version);
 /* Ask the satellite that decides about the request's key. */
 void sky__decide_begin(sky_session *s, uint32_t request);
 
