@@ -25,14 +25,16 @@ static bool nobody_heard(const sky__scheduler *q, const sky__suspicion *p) {
     return q->answered_at < p->unheard_since;
 }
 
-static bool host_says_down(const sky__scheduler *q) {
+static bool host_says_down(sky__scheduler *q) {
     const sky_session_config *c = &q->core->config;
+    q->host_asked = q->core->now;
     return c->is_down && c->is_down(c->is_down_context);
 }
 
-/* Something was asked in vain. */
+/* Something was asked in vain. The host is not asked each time: it takes some milliseconds. */
 static void note_down(sky__scheduler *q, const sky__suspicion *p) {
-    bool down = nobody_heard(q, p) && host_says_down(q);
+    bool lately = q->core->now < q->host_asked + PROBE_NS;
+    bool down = nobody_heard(q, p) && (lately ? q->down : host_says_down(q));
     if (down && !q->down) {
         q->down_since = p->unheard_since;
         q->probe_at = q->down_since + PROBE_NS;

@@ -1,15 +1,15 @@
 /* Puts and removals under the condition of a version: the satellite that holds the first copy of
  * the key's head decides (satellite/decide.c), and the session does the rest around that.
  *
- *     put      chunks ──► look ──► decide ──stored──► the head's other copies ──► committed
+ *     put      chunks ──► look ──► decide ──stored──► its other copies ──► committed
  *     remove   look ──► decide ──removed──► all that is left (tell.c) ──► done
  *                         │ another version is there: SKY_E_CONFLICT
  *                         │ nobody decides, or no answer: SKY_E_UNAVAILABLE, it may have happened
  *
- * The satellite that decides may have been silent while a put without a condition went to the other
- * copies. So these are asked first, and what they know ends a put that expects an older version, and
- * is set where the first copy belongs. Who puts without a condition just then, and passes by that
- * satellite, may still be overwritten.
+ * The satellite that decides may have been silent while a put without a condition went to the
+ * other copies. So these are asked first. What they know ends a put that expects an older version,
+ * and is set where the first copy belongs. A put without a condition that passes by that satellite
+ * just then may still be overwritten.
  *
  * A put that lost drops its chunks. One of which nothing is known leaves them: their head may be
  * there. */

@@ -27,6 +27,7 @@ sky_status sky__scheduler_init(sky__scheduler *q, sky_session *session, const sk
                           .again = {SKY__NONE, SKY__NONE},
                           .earliest = SKY_TIME_NEVER,
                           .answered_at = -1,
+                          .host_asked = -SKY_SECONDS(60),
                           .farthest_ns = sky_frame_ground_ns_max(c->frame)};
     q->operations = calloc(c->operations_max, sizeof *q->operations);
     q->served_at = calloc(c->frame->satellite_count, sizeof *q->served_at);

@@ -143,6 +143,7 @@ typedef struct {
     bool down;                  /* none has since down_since, and the host says that none runs */
     sky_time down_since;        /* the first request in vain was sent then */
     sky_time probe_at;          /* down: it is tried again then */
+    sky_time host_asked;        /* whether any runs, last */
     bool late_known;            /* how much later than due answers are: */
     sky_time late_ns, late_deviation_ns;
     sky_time farthest_ns; /* light one way, to any satellite */

@@ -70,8 +70,8 @@ typedef struct {
 
     /* Is it known that none of the satellites runs? Asked when nothing at all is heard: then
      * silence for two round trips is enough, without the pauses of a host. NULL: never known. */
-    bool (*is_down)(const void *context);
-    const void *is_down_context;
+    bool (*is_down)(void *context);
+    void *is_down_context;
 
     void *host;
     /* A put's payload, read when a chunk is sent (again); false: the caller gave up. */

@@ -122,7 +122,7 @@ typedef struct {
 } sky_block_head;
 
 #define SKY_HEAD_BYTES 56
-/* Its version is a time in milliseconds × 2^16 and more; by so much a ground's clock may be ahead. */
+/* Its version is a time in ms × 2^16, and more; by so much a ground's clock may be ahead. */
 #define SKY_HEAD_AHEAD_MS (24 * 3600 * 1000)
 
 #define SKY_COPIES_MAX 16 /* of a chunk */

@@ -164,7 +164,7 @@ static void udp_destroy(sky_reach *r) {
     sky_secret_free(g);
 }
 
-static bool udp_is_down(const void *station) {
+static bool udp_is_down(void *station) {
     return sky_station_is_down(station);
 }
 

@@ -24,6 +24,7 @@
 #define ASK_SLACK_NS       SKY_MS(5)
 #define GREETING_BYTES     512 /* more than what tells where a block is, and its acknowledgement */
 #define GREETING_FAR_BYTES (4 * SKY_TRANSPORT_TOKEN_BYTES) /* to be asked so often, if it must be */
+#define ASKED_MAX          1024 /* ports, of which the kernel is asked in some milliseconds */
 #define WAITING_MAX        1024
 #define WAITING_NS         SKY_SECONDS(1)
 
@@ -68,6 +69,7 @@ struct sky_station {
     waiting *waiting; /* [WAITING_MAX], the first waiting_count of it */
     uint32_t waiting_count;
     sky_time ask_next; /* look whether to ask again */
+    uint32_t taken;    /* somebody had this satellite's port, last */
     sky_station_stat stat;
 
     const sky_clock *clock;
@@ -358,6 +360,8 @@ bool sky_station_take(sky_station *s, sky_time now) {
     bool more = sky_udp_receive(s->udp);
     floor_keep(s, now);
     while (sky_udp_next(s->udp, &d.data, &d.bytes, &from)) {
+        if (d.bytes == 0)
+            continue; /* somebody asked whether this port is vacant */
         if (!sky_transport_believe(s->transport, now, &d))
             continue; /* counted there */
         take_datagram(s, now, &d, from);
@@ -407,11 +411,16 @@ int sky_station_fd(const sky_station *s) {
     return sky_udp_fd(s->udp);
 }
 
-bool sky_station_is_down(const sky_station *s) {
+bool sky_station_is_down(sky_station *s) {
+    if (s->frame.satellite_count > ASKED_MAX)
+        return false;
     for (uint32_t i = 0; i < s->frame.satellite_count; i++) {
-        const sky_address at = address_at(s, i);
-        if (!sky_address_is_vacant(&at))
+        const uint32_t number = (s->taken + i) % s->frame.satellite_count;
+        const sky_address at = address_at(s, number);
+        if (!sky_address_is_vacant(&at)) {
+            s->taken = number;
             return false;
+        }
     }
     return true;
 }

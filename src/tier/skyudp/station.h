@@ -56,9 +56,10 @@ sky_time sky_station_wake(const sky_station *s);
 /* Clock time of a sky time, for waiting. */
 sky_time sky_station_clock_time(sky_station *s, sky_time at);
 
-/* No satellite of this sky runs on this machine, where all are (sky_address_is_vacant). Some five
- * microseconds a satellite, until one is found that does. */
-bool sky_station_is_down(const sky_station *s);
+/* No satellite of this sky runs on this machine, where all are (sky_address_is_vacant). False where
+ * it is not known, as of skies with thousands. Some five microseconds a satellite, until one is
+ * found that runs; that is the first to be asked about next time. */
+bool sky_station_is_down(sky_station *s);
 
 typedef struct {
     sky_udp_stat udp;
