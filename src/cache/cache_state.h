@@ -68,7 +68,6 @@ typedef struct {
     uint32_t failures;
     sky_status last_failure;
     sky_time slowest_ns; /* that a recent sub-request which ended well took */
-    sky_time backoff_ns;
     sky_time retry_at;
     size_t write_back_count;
     uint64_t write_back_bytes;

@@ -213,6 +213,7 @@ static sky__part *part_create(sky__request *r, size_t tier, sky_op op, const uin
         p->origin[i] = origin[i];
         p->items[i] = other ? *other : r->items[origin[i]];
         p->items[i].status = SKY_E_NOMEM;
+        p->items[i].tier = SKY_TIER_NONE;
         if (!other && op != r->op) { /* outlives the caller's buffers; the name is the request's */
             p->items[i].spans = NULL;
             p->items[i].span_count = 0;

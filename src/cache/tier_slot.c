@@ -10,6 +10,7 @@
 #define FAILURES_MAX          3
 #define BACKOFF_MIN_NS        SKY_SECONDS(1)
 #define BACKOFF_MAX_NS        SKY_SECONDS(30)
+#define BACKOFF_PART          16
 /* A late sub-request counts against its tier when it had so many times what others took there, or
  * the second value while none has ended well. */
 #define LATE_SLACK      4
@@ -158,12 +159,16 @@ static bool had_time(const sky__slot *s, sky_time took) {
     return took >= LATE_KNOWN_NS && took >= LATE_SLACK * s->slowest_ns;
 }
 
-/* What a sub-request says about its tier: SKY_OK, a failure, or SKY_PENDING for nothing. */
+/* What a sub-request says about its tier: SKY_OK, a failure, or SKY_PENDING for nothing. A failure
+ * that bears the tier's index is of a tier behind it, a host's for example, and says nothing. */
 static sky_status slot_symptom(const sky__slot *s, const sky__sub *sub, sky_time took) {
     sky_status found = SKY_PENDING;
     for (size_t i = 0; i < sub->item_count; i++) {
         sky_status status = sub->items[i].status;
-        if (status == SKY_E_IO || status == SKY_E_DENIED || status == SKY_E_NOMEM)
+        bool fails = status == SKY_E_IO || status == SKY_E_DENIED || status == SKY_E_NOMEM;
+        if (fails && sub->items[i].tier == sub->tier)
+            continue;
+        if (fails)
             return status;
         if (status == SKY_E_DEADLINE && !is_wait(sub) && had_time(s, took))
             return status;
@@ -230,18 +235,20 @@ static void sub_trace(const sky_cache *c, const sky__sub *sub, bool asked) {
     sky_trace_end(&e, now);
 }
 
-static void count_failure(const sky_cache *c, sky__slot *s, sky_status failure) {
+/* A tier that is tried in vain costs its callers so small a part of the time. */
+static sky_time backoff_ns(sky_time took) {
+    sky_time wait = took < BACKOFF_MAX_NS / BACKOFF_PART ? took * BACKOFF_PART : BACKOFF_MAX_NS;
+    return wait > BACKOFF_MIN_NS ? wait : BACKOFF_MIN_NS;
+}
+
+static void count_failure(const sky_cache *c, sky__slot *s, sky_status failure, sky_time took) {
     s->last_failure = failure;
     if (++s->failures < FAILURES_MAX)
         return;
-    sky_time now = sky__cache_now(c);
-    if (s->failures == FAILURES_MAX)
-        s->backoff_ns = BACKOFF_MIN_NS;
-    else if (now >= s->retry_at) /* one round of failures doubles it once */
-        s->backoff_ns = s->backoff_ns * 2 < BACKOFF_MAX_NS ? s->backoff_ns * 2 : BACKOFF_MAX_NS;
-    s->retry_at = now + s->backoff_ns;
+    sky_time wait = backoff_ns(took);
+    s->retry_at = sky__cache_now(c) + wait;
     sky_log(SKY_LOG_INFO, "tier %d failed %u times in a row (%s): skipped for %.0f s",
-            index_of(c, s), s->failures, sky_status_text(failure), (double)s->backoff_ns / 1e9);
+            index_of(c, s), s->failures, sky_status_text(failure), (double)wait / 1e9);
 }
 
 static void slot_examine(sky_cache *c, sky__slot *s, const sky__sub *sub) {
@@ -258,7 +265,7 @@ static void slot_examine(sky_cache *c, sky__slot *s, const sky__sub *sub) {
             sky_log(SKY_LOG_INFO, "tier %d answers again", index_of(c, s));
         s->failures = 0;
     } else if (found < 0) {
-        count_failure(c, s, found);
+        count_failure(c, s, found, took);
     }
 }
 
@@ -295,7 +302,10 @@ static void finish_active(sky_cache *c, sky__sub *sub) {
 static sky_status sub_obstacle(const sky_cache *c, const sky__sub *sub) {
     if (is_over(sub, sub->started_at))
         return is_given_up(sub) ? SKY_E_CANCELLED : SKY_E_DEADLINE;
-    return sky__slot_skipped(c, &c->slots[sub->tier]) ? SKY_E_IO : SKY_OK;
+    if (!sky__slot_skipped(c, &c->slots[sub->tier]))
+        return SKY_OK;
+    bool reads = sub->op == SKY_OP_HAS || sub->op == SKY_OP_GET || sub->op == SKY_OP_LEASE;
+    return reads ? SKY_E_UNAVAILABLE : SKY_E_IO; /* it may be there */
 }
 
 static void sub_start(sky_cache *c, sky__sub *sub) {

@@ -68,6 +68,11 @@ sky_status sky__check_put(const sky_item *item, uint64_t bytes_max, uint64_t *by
     return *bytes > bytes_max ? SKY_E_FULL : SKY_OK;
 }
 
+uint8_t sky__answering_tier(uint8_t index, sky_status status) {
+    bool behind = status == SKY_E_IO || status == SKY_E_DENIED || status == SKY_E_NOMEM;
+    return status == SKY_OK || behind ? index : SKY_TIER_NONE;
+}
+
 void sky__count_answer(sky_tier_counts *c, sky_op op, const sky_answer *a) {
     bool ok = a->status == SKY_OK, get = op == SKY_OP_GET, put = op == SKY_OP_PUT;
     sky_status s = a->status;

@@ -32,5 +32,8 @@ void sky__read_call(sky_reader *r, sky__call_fields *out);
 sky_status sky__check_put(const sky_item *item, uint64_t bytes_max, uint64_t *bytes);
 
 void sky__count_answer(sky_tier_counts *counts, sky_op op, const sky_answer *answer);
+/* The `tier` of what a host answered: that of the tier which speaks to it, also of a failure of a
+ * tier of the host's, so that the cache does not take the host itself for failing (tier_slot.c). */
+uint8_t sky__answering_tier(uint8_t index, sky_status status);
 
 #endif

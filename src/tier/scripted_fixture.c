@@ -36,6 +36,7 @@ struct sky_scripted {
     bool attempt;
     size_t attempted;
     sky_status say;
+    bool passes_on;
     sky_key refused; /* zero: none */
     sky_status refusal;
     entry *entries;
@@ -118,7 +119,7 @@ static void answer(sky_scripted *s, sky_op op, sky_batch batch, size_t i) {
     sky_status status = act(s, op, item, &bytes);
     sky_batches_leave(s->tier.batches, batch);
     sky_batches_finish(s->tier.batches, batch, i, status, bytes,
-                       status == SKY_OK ? s->place : SKY_TIER_NONE);
+                       status == SKY_OK || (s->passes_on && status < 0) ? s->place : SKY_TIER_NONE);
 }
 
 static void keep(sky_scripted *s, sky_op op, sky_batch batch, size_t i) {
@@ -226,6 +227,11 @@ void sky_scripted_say(sky_scripted *s, sky_status status) {
     sky_mutex_lock(&s->mutex);
     s->say = status;
     sky_mutex_unlock(&s->mutex);
+}
+
+void sky_scripted_pass_on(sky_scripted *s, sky_status status) {
+    sky_scripted_say(s, status);
+    s->passes_on = status != SKY_OK;
 }
 
 void sky_scripted_refuse(sky_scripted *s, const sky_key *key, sky_status status) {

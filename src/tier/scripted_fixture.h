@@ -23,6 +23,8 @@ size_t sky_scripted_attempted(sky_scripted *s);
 /* From now on every answer is `status`; SKY_OK: the truth. SKY_E_CORRUPT concerns reads of what is
  * there. */
 void sky_scripted_say(sky_scripted *s, sky_status status);
+/* The same, as a tier behind this one says it. */
+void sky_scripted_pass_on(sky_scripted *s, sky_status status);
 /* The next put of this key ends so, once. */
 void sky_scripted_refuse(sky_scripted *s, const sky_key *key, sky_status status);
 

@@ -13,8 +13,7 @@
  * the other over a link that may be slow. It is the same for lookups behind a put that may wait. */
 #define ONE_PATIENCE 4
 
-static void answer_item(sky__peer *p, const sky__peer_job *j, uint32_t i, sky_answer *a) {
-    a->tier = a->status == SKY_OK ? p->env.index : SKY_TIER_NONE;
+static void pass_answer(sky__peer *p, const sky__peer_job *j, uint32_t i, const sky_answer *a) {
     if (j->request) {
         sky__peer_set_note(p, j, i, a);
         return;
@@ -25,8 +24,14 @@ static void answer_item(sky__peer *p, const sky__peer_job *j, uint32_t i, sky_an
     sky_batches_answer(p->tier.batches, j->batch, i, a);
 }
 
+/* What a host said, whatever that is. */
+static void answer_item(sky__peer *p, const sky__peer_job *j, uint32_t i, sky_answer *a) {
+    a->tier = sky__answering_tier(p->env.index, a->status);
+    pass_answer(p, j, i, a);
+}
+
 static void end_item(sky__peer *p, const sky__peer_job *j, uint32_t i, sky_status status) {
-    answer_item(p, j, i, &(sky_answer){.status = status});
+    pass_answer(p, j, i, &(sky_answer){.status = status, .tier = SKY_TIER_NONE});
 }
 
 /* A job goes once nothing of it is left to send or to come. */

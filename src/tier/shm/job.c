@@ -9,14 +9,19 @@
 
 #define LOCKED_COPY_BYTES 16384u /* to copy it takes less than to release the mutex and take it */
 
-static void answer_item(sky__shm *t, const sky__shm_job *j, size_t i, sky_answer *a) {
-    a->tier = a->status == SKY_OK ? t->env.index : SKY_TIER_NONE;
+static void pass_answer(sky__shm *t, const sky__shm_job *j, size_t i, const sky_answer *a) {
     sky__count_answer(&t->counts, j->op, a);
     sky_batches_answer(t->tier.batches, j->batch, i, a);
 }
 
+/* What the host said, whatever that is. */
+static void answer_item(sky__shm *t, const sky__shm_job *j, size_t i, sky_answer *a) {
+    a->tier = sky__answering_tier(t->env.index, a->status);
+    pass_answer(t, j, i, a);
+}
+
 static void end_item(sky__shm *t, const sky__shm_job *j, size_t i, sky_status status) {
-    answer_item(t, j, i, &(sky_answer){.status = status});
+    pass_answer(t, j, i, &(sky_answer){.status = status, .tier = SKY_TIER_NONE});
 }
 
 /* A job goes once nothing of it is left to send or to come. */
@@ -231,7 +236,7 @@ static bool hand_on(sky__shm *t, const sky__shm_job *j, size_t i, const sky_shm_
         answer_item(t, j, i, a);
         return false;
     }
-    a->tier = t->env.index;
+    a->tier = a->status == SKY_MISS ? SKY_TIER_NONE : t->env.index;
     a->lease = sky_leases_take(t->leases, r->lease, t->link->serial);
     if (!sky_batches_answer(t->tier.batches, j->batch, i, a)) {
         (void)sky_leases_give(t->leases, a->lease, t->link->serial, &what);
