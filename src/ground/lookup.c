@@ -356,16 +356,14 @@ static sky_status adopt_head(sky_session *s, const sky__operation *o, const sky_
     return SKY_OK;
 }
 
-/* What an answer makes known: the prefix is longer, or shorter. */
+/* What an answer makes known: that the prefix is shorter, or, by what was adopted, longer. */
 static void learn_answer(sky_session *s, uint32_t op, bool present) {
     uint32_t request = s->scheduler.operations[op].request;
     uint32_t unit = s->scheduler.operations[op].unit;
     sky__request *r = &s->requests.rows[request];
     sky__operation_end(&s->scheduler, op);
     r->units_left--;
-    if (present && !r->look.filling)
-        r->look.low = unit + 1;
-    else if (!present && !r->look.filling)
+    if (!present && !r->look.filling)
         r->look.high = unit;
     else if (!present && unit < r->look.low)
         r->look.low = unit;
