@@ -280,7 +280,8 @@ void constellation_silence_advice(const char *scenario, const sky_sky_report *r,
                  x.site.satellite_count - running);
     else if (r->refused_stale > 0)
         snprintf(out, out_bytes,
-                 "answers came and were refused: the machines' clocks are more than 1 s apart");
+                 "answers came and were refused: the machines' clocks are more than half a second "
+                 "apart");
     else if (r->refused_forged > 0)
         snprintf(out, out_bytes, "answers came and were refused: they were made under another key");
     else if (r->refused_unsupported > 0)
@@ -297,7 +298,7 @@ void constellation_silence_advice(const char *scenario, const sky_sky_report *r,
         snprintf(
             out, out_bytes,
             "nothing came from them: they do not run ('skymem constellation up %s' starts them "
-            "here), or hold another key or scenario, or clocks are more than 1 s apart",
+            "here), or hold another key or scenario, or clocks are more than half a second apart",
             scenario);
     if (known)
         constellation_close(&x);

@@ -81,7 +81,8 @@ static bool name_files(const char *scenario, constellation *x) {
 /* All zero when it cannot be read. */
 static sky_key digest_of(const char *path) {
     sky_key key = {{0}};
-    FILE *f = fopen(path, "re");
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe is not waited for */
+    FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
     char *data = NULL;
     size_t bytes = 0, room = 0;
     while (f && bytes < FILE_BYTES_MAX) {
@@ -101,6 +102,8 @@ static sky_key digest_of(const char *path) {
     }
     if (f)
         fclose(f);
+    else if (fd >= 0)
+        close(fd);
     if (data)
         explicit_bzero(data, room);
     free(data);

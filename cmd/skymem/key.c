@@ -150,6 +150,9 @@ static const char *say_fullness(const cli_store *store, size_t tier) {
     bool memory = cli_store_is(store, tier, SKY_TIER_SYNCHRONOUS);
     uint64_t bytes_max = sky_cache_metric(store->cache, tier, SKY_METRIC_TIER_BYTES_MAX);
     pinned_sum pinned = {.tier = (uint8_t)tier};
+    if (cli_store_is(store, tier, CLI_REAL_SKY) && bytes_max > 0 && store->put_bytes > bytes_max)
+        return "no room: the value is larger than all that the satellites hold; give them more "
+               "memory";
     if (cli_store_is(store, tier, CLI_REAL_SKY))
         return "no room: this tenant's share of the satellites is full of what it pinned; unpin "
                "something, or give the satellites more memory";

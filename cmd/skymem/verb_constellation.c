@@ -480,8 +480,8 @@ const cli_verb cli_verb_constellation = {
             {"stopped", "down: that ran"},
             {"killed", "down: that did not end by themselves"},
             {NULL, NULL}},
-    .failed = "a satellite did not come up or does not end, those that run were started before the "
-              "file was changed or have no record, a file cannot be written, or status found that "
-              "none runs",
+    .failed = "up: a satellite did not come up, or those that run were started before the file was "
+              "changed or have no record; down: one does not end; status: none runs; or a file "
+              "cannot be written",
     .run = constellation_run,
 };

@@ -389,7 +389,8 @@ static bool take_head(sky_session *s, uint32_t op, const sky_message *m, sky_blo
     if (!sky_satellite_equal(s->scheduler.from, s->scheduler.operations[op].to))
         return false;
     sky__suspect(&s->scheduler, s->scheduler.from);
-    sky__operation_lost(&s->scheduler, op, SKY_MISS);
+    /* one that a ground of the tenant sealed is of another scenario: its value may well be there */
+    sky__operation_lost(&s->scheduler, op, s->core.config.sealed ? SKY_E_IO : SKY_MISS);
     return false;
 }
 
