@@ -14,7 +14,8 @@
  *    takes part has the new value, or no value, of that name. So a get never returns a value that
  *    is older than the last acknowledged put, neither in this process nor, after it ended or was
  *    killed, in the next. Only a loss of power may bring the older value back; a durable put
- *    survives that too. A put that fails leaves the old or the new value.
+ *    survives that too. A put that fails leaves the old or the new value; one that ends SKY_E_FULL
+ *    may leave neither in memory, where the old one may have gone to make room.
  *
  * When a farther tier answered a get, the payload is copied to the nearest tier and to those in
  * between that lack it. This promotion happens after the answer, and may be given up. But a get of
@@ -60,19 +61,21 @@ typedef enum {
                         with it all the same. Real satellites let a pin lapse 168 hours after it
                         was last renewed, by a pin, a put or a get, and do not evict until then
                         what is within its tenant's share */
-    SKY_OP_UNPIN,    /* SKY_E_PARAM when it is there and not pinned */
+    SKY_OP_UNPIN,    /* SKY_E_PARAM when it is there and not pinned; in a sky all that is there may
+                        be unpinned, as another process may have pinned it */
     SKY_OP_LEASE,    /* read the payload without a copy: fills `view` and `lease`. The lease is of
                         the nearest tier that leases (SKY_TIER_LEASES) and has the payload. If only
                         other tiers have it, it is first copied to the nearest tier; if that does
                         not lease, the result is a miss. SKY_E_UNSUPPORTED when no tier that takes
-                        part leases; SKY_E_BUSY when SKY_LEASES_MAX leases are held */
+                        part leases; SKY_E_BUSY when SKY_LEASES_MAX leases are held, of a host 16,384:
+                        then a GET of what it holds ends so too */
 
     /* Blocks on their way from one program to another (docs/decisions/0052). Farther tiers take
        part that have SKY_TIER_ANNOUNCES. */
     SKY_OP_ANNOUNCE, /* say that the caller makes this block and will put it. It ends with the put;
                         with a WITHDRAW by the same owner (sky_call.owner, 0 too); with the owner
-                        (sky_release_owner) or its connection; after ttl_s seconds (0: 600, which is
-                        the most). SKY_E_BUSY: too many are announced */
+                        (sky_release_owner) or its connection; after ttl_s seconds (0, or more than
+                        600: 600). SKY_E_BUSY: too many are announced */
     SKY_OP_AWAIT,    /* has; and if no tier has the block but it is announced: wait for it. SKY_OK
                         when it is stored, SKY_MISS when nobody is to put it any more. Every tier is
                         asked, those that may be slow while the wait is under way. The call needs a
@@ -285,7 +288,9 @@ SKY_API void sky_cache_codec_set(sky_cache *cache, const sky_block_codec *codec)
  * after a PIN or UNPIN. One that was submitted before a write may see what was there before it,
  * what is written, or that the key is being replaced (a miss). Another process's writes are seen by
  * GET and by HAS of a single key where memory does not answer: `mem` goes on with what it has, and
- * a HAS of many, and sky_cache_prefix, may be answered from what a disk's index remembers.
+ * a HAS of many, and sky_cache_prefix, may be answered from what a disk's index remembers. A sky
+ * answers a HAS of a block, sky_cache_prefix and sky_list from what its ground knows: a block that
+ * was evicted or removed by another is missed by the GET.
  * Errors: SKY_E_PARAM (NULL, no items or more than SKY_BATCH_ITEMS_MAX, an unknown op, no tier that
  *         takes part, a level or class that is none, spans or a name
  *         NULL with a count, a named put with a

@@ -117,7 +117,7 @@ SKY_API sky_status sky_host_run(const sky_host_options *options, sky_error *erro
 /* Where shm:auto listens: skymem/skymemd.sock in $XDG_RUNTIME_DIR, or /tmp/skymem-UID/skymemd.sock.
  * The folder is made; it is of this user alone.
  * Errors: SKY_E_PARAM (out_bytes; the path is too long for a socket), SKY_E_DENIED (the folder is
- *         another's, or open to others); `error` says why */
+ *         another's, or others may write there); `error` says why */
 SKY_API sky_status sky_host_path(char *out, size_t out_bytes, sky_error *error);
 
 /* What the host at a socket says of itself: JSON, if it is skymemd. socket_path: what may stand
