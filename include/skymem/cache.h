@@ -67,8 +67,8 @@ typedef enum {
                         the nearest tier that leases (SKY_TIER_LEASES) and has the payload. If only
                         other tiers have it, it is first copied to the nearest tier; if that does
                         not lease, the result is a miss. SKY_E_UNSUPPORTED when no tier that takes
-                        part leases; SKY_E_BUSY when SKY_LEASES_MAX leases are held, of a host 16,384:
-                        then a GET of what it holds ends so too */
+                        part leases; SKY_E_BUSY when SKY_LEASES_MAX leases are held (of a host
+                        16,384, and a GET of what it holds ends so too then) */
 
     /* Blocks on their way from one program to another (docs/decisions/0052). Farther tiers take
        part that have SKY_TIER_ANNOUNCES. */
@@ -125,7 +125,7 @@ typedef struct {
     sky_coding coding; /* filled by has and get: of what is stored, where the tier tells */
     uint32_t ttl_s;    /* filled by get where the tier tells: seconds it is still kept, 0: no end */
     bool pinned;       /* filled by has: it is pinned in the tier that answered. A sky tells of the
-                          pins of this process */
+                          pins of this cache */
     uint8_t evict;     /* filled by has, get and lease where the tier tells: its class, as in
                           sky_call.evict. Of a block a disk tells the class of its put, memory
                           the one that it has by the blocks behind it */
