@@ -31,11 +31,12 @@ void sky__decide_look(sky_session *s, uint32_t request) {
         sky__decide_begin(s, request);
 }
 
-void sky__decide_looked(sky_session *s, uint32_t request, uint64_t version) {
+void sky__decide_looked(sky_session *s, uint32_t request, uint32_t block) {
     sky__request *r = &s->requests.rows[request];
+    bool heard = r->look.heard && block != SKY_BLOCK_NONE;
     r->spare = false;
-    if (version > r->ask.expected) {
-        r->result.version = version;
+    if (heard && s->blocks.rows[block].head_version > r->ask.expected) {
+        r->result.version = s->blocks.rows[block].head_version;
         sky__request_finish(s, request, SKY_E_CONFLICT, 0);
     } else {
         sky__decide_begin(s, request);

@@ -201,8 +201,7 @@ static void heads_done(sky_session *s, uint32_t request) {
     if (there)
         mend_heads(s, r, block);
     if (sky__is_put(r)) {
-        sky__decide_looked(s, request,
-                           there && r->look.heard ? s->blocks.rows[block].head_version : 0);
+        sky__request_found(s, request);
         return;
     }
     if (there && (r->look.heard || !doubted)) { /* it may have come meanwhile */

@@ -271,7 +271,9 @@ static void answer_from_index(sky_session *s, uint32_t request, uint32_t block) 
 static void request_found(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests.rows[request];
     uint32_t block = sky__blocks_find(&s->blocks, r->ask.wall_ms, &r->ask.key);
-    if (block == SKY_BLOCK_NONE)
+    if (sky__is_put(r))
+        sky__decide_looked(s, request, block);
+    else if (block == SKY_BLOCK_NONE)
         sky__request_finish(s, request, SKY_MISS, 0);
     else if (r->ask.op == SKY_OP_GET)
         sky__get_begin(s, request, block);

@@ -120,8 +120,8 @@ void sky__heads_begin(sky_session *s, uint32_t request);
 
 /* A put under a condition, whose chunks are stored: what do the copies of the head know? */
 void sky__decide_look(sky_session *s, uint32_t request);
-/* This version, at most; 0: nothing. */
-void sky__decide_looked(sky_session *s, uint32_t request, uint64_t version);
+/* They have been asked, and the index has what they know. */
+void sky__decide_looked(sky_session *s, uint32_t request, uint32_t block);
 /* Ask the satellite that decides about the request's key. */
 void sky__decide_begin(sky_session *s, uint32_t request);
 

@@ -452,7 +452,9 @@ static void nothing_is_left(const soak *s) {
     assert_int_equal(n.used_bytes, 0);
     assert_int_equal(n.committed_bytes, 0);
     assert_int_equal(n.disconnected, 0);
+#ifndef __SANITIZE_THREAD__ /* it keeps shadows of what was mapped, 66 MB after 479 clients */
     assert_true(s->most_kb <= s->first_kb + GROWTH_KB_MAX);
+#endif
     assert_true(s->most_descriptors <= DESCRIPTORS_MAX);
 }
 
