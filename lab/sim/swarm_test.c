@@ -322,6 +322,18 @@ static void a_seed_with_far_satellites_passes(void **state) {
         40001147);
 }
 
+/* 1097: a satellite had been out of reach for ten seconds, and was not asked for a minute. One answer
+ * that was late then made it count as silent. */
+static void a_seed_with_an_old_silence_passes(void **state) {
+    (void)state;
+    fly("constellation: {planes: 7, slots: 15}\ncenter: [6, 4]\n"
+        "placement: {strategy: rotation, parity: 2}\nchunk: 512\nlookup: sequential\n"
+        "links: {datagrams: true}\ntime: {rotation_s: 20}\n"
+        "workload: {keys: 29, value: 1, zipf: 0.2, every_ms: 10944, prefetches: 0.025, "
+        "arrivals: fixed}\nfaults: {partition_per_h: 20, duplicate: 0.000078}\nuntil: 600s\n",
+        1097);
+}
+
 /* 42015801: a copy was missing for thirteen rounds. In each of them a message that it takes to make
  * it again was lost. */
 static void a_seed_with_heavy_losses_passes(void **state) {
@@ -423,6 +435,7 @@ int main(void) {
         cmocka_unit_test(a_seed_with_two_slots_passes),
         cmocka_unit_test(a_seed_with_late_chunks_passes),
         cmocka_unit_test(a_seed_with_far_satellites_passes),
+        cmocka_unit_test(a_seed_with_an_old_silence_passes),
         cmocka_unit_test(a_seed_with_heavy_losses_passes),
         cmocka_unit_test(a_seed_with_heads_left_behind_passes),
         cmocka_unit_test(seeds_with_crashes_pass),

@@ -50,9 +50,12 @@ static void note_up(sky__scheduler *q) {
         q->suspicions[i].waits = q->suspicions[i].unheard = 0;
 }
 
-/* Of requests that waited at the same time, one counts as a wait. */
+/* Of requests that waited at the same time, one counts as a wait. Those of a time before it was
+ * tried again do not. */
 void sky__unanswered(sky__scheduler *q, const sky__operation *o) {
     sky__suspicion *p = &q->suspicions[sky_frame_number(q->core->config.frame, o->to)];
+    if (o->sent >= p->unheard_until + SILENT_NS)
+        p->waits = p->unheard = 0;
     p->silent++;
     p->unheard++;
     if (p->waits > 0 && o->sent < p->unheard_until)

@@ -123,6 +123,11 @@ bool sky__may_be_outdated(const sky_session *s, const sky__request *r) {
            !SKY_BUG("name-believed", 1);
 }
 
+/* One that was silent while others were set has an older head when it is there again. */
+static bool copies_may_differ(const sky_session *s) {
+    return s->core.head_copies > 1 && !SKY_BUG("one-copy-believed", 1);
+}
+
 /* All is known up to `low`. That a single key is not there is said only when no place that could
  * hold its head is silent, or cut off. */
 static void look_done(sky_session *s, uint32_t request) {
@@ -135,7 +140,7 @@ static void look_done(sky_session *s, uint32_t request) {
                                             : SKY_MISS,
                             r->look.low);
     else if (key_known(s, r, 0) && !r->own && sky__may_be_outdated(s, r) &&
-             (s->core.head_copies > 1 || !sky_frame_whole(s->core.config.frame)))
+             (copies_may_differ(s) || !sky_frame_whole(s->core.config.frame)))
         sky__fresh_begin(s, request); /* one copy said so, and may be outdated */
     else if (key_known(s, r, 0))
         sky__request_found(s, request);
@@ -284,7 +289,7 @@ void sky__look_begin(sky_session *s, uint32_t request) {
     s->core.stat.lookups++;
     if (sky__is_look_of_put(r))
         look_for_put(s, request);
-    else if (r->ask.named && s->core.head_copies > 1 && !key_known(s, r, 0))
+    else if (r->ask.named && copies_may_differ(s) && !key_known(s, r, 0))
         sky__heads_begin(s, request); /* one copy may be outdated */
     else
         search_next(s, request);

@@ -593,6 +593,30 @@ static void losses_are_no_silence(void **state) {
     sky_orrery_close(&o);
 }
 
+/* It was silent, and nobody asked it for a while: then one answer that is late says little. */
+static void old_silence_is_forgotten(void **state) {
+    (void)state;
+    sky_orrery o;
+    begin(&o, &shapes[0]);
+    sky_orrery_run(&o, SKY_SECONDS(100));
+    sky__scheduler *q = &o.grounds[0]->scheduler;
+    const sky_satellite to = {3, 5};
+    sky__suspicion *p = &q->suspicions[sky_frame_number(q->core->config.frame, to)];
+    for (int old = 0; old < 2; old++) {
+        const sky_time ago = SKY_SECONDS(old ? 40 : 10);
+        q->core->now = o.now;
+        *p = (sky__suspicion){.waits = 6,
+                              .unheard = 30,
+                              .unheard_since = o.now - ago - SKY_SECONDS(5),
+                              .unheard_until = o.now - ago};
+        assert_int_equal(sky__is_silent(q, to), !old);
+        const sky__operation late = {.to = to, .sent = o.now - SKY_MS(100)};
+        sky__unanswered(q, &late);
+        assert_int_equal(sky__is_silent(q, to), !old);
+    }
+    sky_orrery_close(&o);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_attempts_end_in_two_minutes),
@@ -607,6 +631,7 @@ int main(void) {
         cmocka_unit_test(too_many_silent_are_an_error),
         cmocka_unit_test(a_sky_that_is_down_is_known_soon),
         cmocka_unit_test(no_pauses_of_hosts_that_are_not_there),
+        cmocka_unit_test(old_silence_is_forgotten),
         cmocka_unit_test(a_slow_sky_is_waited_for),
         cmocka_unit_test(a_slow_sky_is_not_asked_twice),
         cmocka_unit_test(what_lags_is_found),

@@ -336,8 +336,9 @@ static void gossip_without_end_are_bounded(void **state) {
     sky_orrery_close(&o);
 }
 
-/* One PURGE of `count` blocks, from `first` on. */
-static void whisper_many(sky_orrery *o, uint32_t first, uint32_t count, uint32_t hops) {
+/* One PURGE of `count` blocks, from `first` on, by a neighbour of 3,4. */
+static void whisper_by(sky_orrery *o, sky_satellite teller, uint32_t first, uint32_t count,
+                       uint32_t hops) {
     uint8_t buffer[1280], more[SKY_LOST_BLOCKS_MAX * SKY_LOST_BLOCK_BYTES];
     sky_message m = {.type = SKY_WIRE_PURGE, .facts.chunk_count = 20, .hops = hops, .data = more};
     m.id = (sky_chunk_id){sky_orrery_key(first), 1, 1};
@@ -345,10 +346,14 @@ static void whisper_many(sky_orrery *o, uint32_t first, uint32_t count, uint32_t
         sky_lost_block b = {sky_orrery_key(first + i), 1, 20, hops};
         sky_lost_block_encode(&b, more + m.data_bytes);
     }
-    sky_datagram d = {.from = {3, 5}, .to = {3, 4}, .data = buffer};
+    sky_datagram d = {.from = teller, .to = {3, 4}, .data = buffer};
     d.bytes = sky_message_encode(&m, buffer, sizeof buffer);
     assert_true(d.bytes > 0);
     sky_node_input(sky_orrery_node(o, d.to), o->now, &d);
+}
+
+static void whisper_many(sky_orrery *o, uint32_t first, uint32_t count, uint32_t hops) {
+    whisper_by(o, (sky_satellite){3, 5}, first, count, hops);
 }
 
 /* Rumours of 110 blocks, ten of them again and again: told in full, in a PURGE to each neighbour
@@ -438,6 +443,10 @@ static void a_gossip_message_goes_as_far_as_its_shortest_way_lets_it(void **stat
     whisper_many(&o, 1000, 1, 1);
     sky_orrery_run(&o, o.now + SKY_MS(100));
     assert_int_equal(o.sent[SKY_WIRE_PURGE], 3);
+    whisper_many(&o, 2000, 1, 1); /* who tells it too meanwhile needs not be told */
+    whisper_by(&o, (sky_satellite){3, 3}, 2000, 1, 1);
+    sky_orrery_run(&o, o.now + SKY_MS(100));
+    assert_int_equal(o.sent[SKY_WIRE_PURGE], 5);
     sky_orrery_close(&o);
 }
 
