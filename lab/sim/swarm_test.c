@@ -322,8 +322,8 @@ static void a_seed_with_far_satellites_passes(void **state) {
         40001147);
 }
 
-/* 1097: a satellite had been out of reach for ten seconds, and was not asked for a minute. One answer
- * that was late then made it count as silent. */
+/* 1097: a satellite had been out of reach for ten seconds, and was not asked for a minute. One
+ * answer that was late then made it count as silent. */
 static void a_seed_with_an_old_silence_passes(void **state) {
     (void)state;
     fly("constellation: {planes: 7, slots: 15}\ncenter: [6, 4]\n"
