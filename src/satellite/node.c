@@ -260,8 +260,7 @@ static bool of_no_use(const sky_node *n, const sky_message *m) {
         const slot *newer = sky__node_find_head(n, &m->id.key, m->id.version);
         return newer && newer->id.version > m->id.version;
     }
-    return n->gossip_count > 0 && !m->facts.spare && !m->facts.pinned &&
-           sky__gossip_known(n, &m->id);
+    return !m->facts.spare && !m->facts.pinned && sky__gossip_known(n, &m->id);
 }
 
 /* Where a head lies follows from nothing but the time: a giver that says otherwise lies, and would
