@@ -154,7 +154,8 @@ typedef struct {
 typedef struct {
     sky_time deadline_ns; /* on sky_now()'s clock; then items end SKY_E_DEADLINE. 0: none, but that
                              a tier that has not answered for 60 s is given up: what it was asked
-                             for ends SKY_E_DEADLINE, unless another tier has it */
+                             for ends SKY_E_DEADLINE, unless another tier has it; where a
+                             host is the nearest tier, sky_run waits 60 s in all */
     uint32_t ttl_s;       /* put: forget after this many seconds; 0: the tier's own rule. Real
                              satellites know of no end: sky+udp refuses it, SKY_E_UNSUPPORTED */
     sky_coding coding;    /* put: of the bytes in the spans */

@@ -31,12 +31,15 @@ static bool host_says_down(sky__scheduler *q) {
     return c->is_down && c->is_down(c->is_down_context);
 }
 
-/* Something was asked in vain. The host is not asked each time: it takes some milliseconds. */
-static void note_down(sky__scheduler *q, const sky__suspicion *p) {
+/* It was asked in vain, and so was all that was asked since. The host is not asked each time: it
+ * takes some milliseconds. */
+static void note_down(sky__scheduler *q, const sky__operation *o) {
+    if (q->answered_at >= o->sent)
+        return;
     bool lately = q->core->now < q->host_asked + PROBE_NS;
-    bool down = nobody_heard(q, p) && (lately ? q->down : host_says_down(q));
+    bool down = lately ? q->down : host_says_down(q);
     if (down && !q->down) {
-        q->down_since = p->unheard_since;
+        q->down_since = o->sent;
         q->probe_at = q->down_since + PROBE_NS;
     }
     q->down = down;
@@ -63,7 +66,7 @@ void sky__unanswered(sky__scheduler *q, const sky__operation *o) {
     if (p->waits++ == 0)
         p->unheard_since = o->sent;
     p->unheard_until = q->core->now;
-    note_down(q, p);
+    note_down(q, o);
 }
 
 /* NULL: it says that it is none of this sky. */
@@ -79,8 +82,9 @@ void sky__answered(sky__scheduler *q, sky_satellite satellite) {
     sky__suspicion *p = suspicion_of(q, satellite);
     if (!p)
         return;
+    if (q->down)
+        note_up(q);
     p->waits = p->unheard = 0;
-    q->down = false;
     q->answered_at = q->core->now;
 }
 

@@ -75,11 +75,18 @@ static void finish_conflict(sky_session *s, uint32_t request, uint64_t version, 
     sky__request_finish(s, request, r->put.unsure ? SKY_E_UNAVAILABLE : SKY_E_CONFLICT, 0);
 }
 
-/* The satellite has an older one than what was found at another, and is being given that. */
-static bool is_behind(const sky_session *s, const sky__request *r, const sky_message *m) {
+/* The satellite has an older one than what is expected, which was found at another: it is given
+ * that. */
+static bool is_behind(sky_session *s, const sky__request *r, const sky_message *m) {
     uint32_t block = sky_index_find(s->blocks.index, &r->ask.key);
-    return m->outcome == SKY_OTHER_VERSION && m->evicted.version < r->ask.expected &&
-           block != SKY_BLOCK_NONE && s->blocks.rows[block].head_version == r->ask.expected;
+    bool behind = m->outcome == SKY_OTHER_VERSION && m->evicted.version < r->ask.expected &&
+                  r->look.heard && (r->look.outdated & 1) && block != SKY_BLOCK_NONE &&
+                  s->blocks.rows[block].head_version == r->ask.expected;
+    if (behind) {
+        s->blocks.rows[block].heads_lost |= 1;
+        sky__blocks_mend_heads(&s->blocks, block);
+    }
+    return behind;
 }
 
 static void decide_taken(sky_session *s, uint32_t op, const sky_message *m) {

@@ -162,7 +162,7 @@ void sky__heads_begin(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests.rows[request];
     uint32_t block = sky_index_find(s->blocks.index, &r->ask.key);
     r->look.heard = r->look.unsure = r->look.tracing = false; /* it may be the second time */
-    r->look.outdated = 0;
+    r->look.outdated = r->look.spoke = 0;
     r->look.checked = block == SKY_BLOCK_NONE ? 0 : s->blocks.rows[block].version;
     s->core.stat.questions++;
     sky__requests_work(&s->requests, request, WORK_HEADS, 0, s->core.head_copies - 1);
@@ -407,17 +407,25 @@ static void look_taken(sky_session *s, uint32_t op, const sky_message *m) {
     learn_answer(s, op, adopt_head(s, o, &head, m->id.version) == SKY_OK);
 }
 
+/* Of the head that the index has; 0: none. */
+static uint64_t known_version(const sky_session *s, const sky__request *r) {
+    uint32_t block = sky_index_find(s->blocks.index, &r->ask.key);
+    return block == SKY_BLOCK_NONE ? 0 : s->blocks.rows[block].head_version;
+}
+
 static void heads_taken(sky_session *s, uint32_t op, const sky_message *m) {
     const sky__operation *o = &s->scheduler.operations[op];
     sky__request *r = &s->requests.rows[o->request];
     sky_block_head head;
     if (!take_head(s, op, m, &head))
         return;
+    uint64_t before = known_version(s, r);
     r->look.heard |= adopt_head(s, o, &head, m->id.version) == SKY_OK;
     r->spare = r->look.heard && !r->look.tracing; /* the other copies */
-    uint32_t block = sky_index_find(s->blocks.index, &r->ask.key);
-    bool older = block != SKY_BLOCK_NONE && s->blocks.rows[block].head_version > m->id.version;
-    r->look.outdated |= (uint32_t)older << o->copy;
+    if (known_version(s, r) > before)
+        r->look.outdated |= r->look.spoke;
+    r->look.outdated |= (uint32_t)(known_version(s, r) > m->id.version) << o->copy;
+    r->look.spoke |= 1u << o->copy;
     if (r->look.heard && sky__is_look_of_put(r))
         heads_done(s, o->request); /* one is enough */
     else

@@ -68,8 +68,10 @@ uint32_t sky__list_take(sky__request_table *t, sky__list *list) {
     return request;
 }
 
+/* What a put asks or sets about its head passes by puts that wait for room. */
 static sky__list *list_of(sky__request_table *t, const sky__request *r, sky__work work) {
-    return sky__is_put(r) && work != WORK_HEAD ? &t->storing : &t->reading;
+    bool head = work == WORK_HEAD || work == WORK_HEADS || work == WORK_DECIDE;
+    return sky__is_put(r) && !head ? &t->storing : &t->reading;
 }
 
 void sky__requests_line_up(sky__request_table *t, uint32_t request) {

@@ -106,7 +106,8 @@ typedef struct {
         bool tracing;       /* heads: at the last places, where migration may lag */
         bool traced;        /* … they were asked */
         uint32_t copy;      /* the last head came from this one: it is asked first for the next */
-        uint32_t outdated;  /* heads: bits of the copies that are not what they should be */
+        uint32_t spoke;     /* heads: bits of the copies that were there, … */
+        uint32_t outdated;  /* … and of those that are not what they should be */
         uint64_t checked;   /* heads: of this version, which the index has; 0: it had none */
     } look;
     struct {

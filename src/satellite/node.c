@@ -182,13 +182,13 @@ static bool facts_fit(const sky_node *n, const sky_chunk_facts *facts) {
            sky_facts_fit(&n->config->constellation, &next);
 }
 
-/* A chunk that may be stored: it fits, names satellites of this sky, and its bytes are right. */
 /* A head from a time to come would keep its key from all that is put until then. */
 static bool is_from_afar(const sky_node *n, const sky_chunk_id *id) {
     int64_t now_ms = sky_turning_ms(&n->config->turning, n->now);
     return id->number == 0 && id->version >> 16 > (uint64_t)now_ms + SKY_HEAD_AHEAD_MS;
 }
 
+/* A chunk that may be stored: it fits, names satellites of this sky, and its bytes are right. */
 static bool chunk_acceptable(sky_node *n, const sky_message *m) {
     if (m->data_bytes > n->config->chunk_bytes_max || !facts_fit(n, &m->facts) ||
         is_from_afar(n, &m->id)) {

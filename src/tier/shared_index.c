@@ -145,7 +145,7 @@ bool sky_shared_index_mark(sky_shared_index *x, const sky_key *key, uint64_t sta
                            bool pinned) {
     shared_slot *s = stamp != 0 ? slot_of(x, key, stamp) : NULL;
     if (!s)
-        return true;
+        return false;
     const uint64_t before = atomic_load_explicit(&s->flags, memory_order_relaxed);
     const uint64_t flags = before >> CODING_AT << CODING_AT | (uint64_t)evict << EVICT_AT |
                            (pinned ? PINNED : 0);

@@ -54,7 +54,7 @@ int sky_shared_index_fd(const sky_shared_index *x);
 uint64_t sky_shared_index_show(sky_shared_index *x, const sky_key *key, const sky_shared_block *b);
 /* Nobody finds it any more; sky_shared_index_is_kept tells whether somebody still reads it. */
 void sky_shared_index_hide(sky_shared_index *x, const sky_key *key, uint64_t stamp);
-/* Say what may change of a block. False: it was shown so before. */
+/* What may change of a block that is shown. True: it was another. */
 bool sky_shared_index_mark(sky_shared_index *x, const sky_key *key, uint64_t stamp, uint8_t evict,
                            bool pinned);
 /* Readers map a segment of the arena of this generation; 0: there is none now. */
@@ -77,7 +77,8 @@ uint32_t sky_shared_index_survey(sky_shared_index *x);
 bool sky_shared_index_seems_kept(const sky_shared_index *x, uint64_t stamp);
 
 /* Tell the number of each block that readers used since the last call, of each reader the earliest
- * first; those that are hidden by now are left out. *count: of all that they used, told or not.
+ * first; those that are hidden by now are left out. *count: how many uses, with those for which
+ * there was no room in a page.
  * True: not all readers were looked at, as there was much; the others are first next time. */
 bool sky_shared_index_uses(sky_shared_index *x, void (*used)(void *context, uint32_t number),
                            void *context, uint64_t *count);

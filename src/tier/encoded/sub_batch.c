@@ -302,7 +302,7 @@ static void step_note(const coded *t, sub_batch *f, size_t i, sky_status status,
     best->evict = item->evict;
     best->ttl_s = item->ttl_s;
     best->bytes = status == SKY_OK ? bytes : 0;
-    best->tier = status == SKY_OK ? item->tier : SKY_TIER_NONE;
+    best->tier = status == SKY_MISS ? SKY_TIER_NONE : item->tier;
     if (status == SKY_OK && (f->op == SKY_OP_GET || f->op == SKY_OP_HAS))
         best->coding = f->step > 0 ? t->levels.codings[f->step]
                                    : sky_level_set_unmark(item->coding);

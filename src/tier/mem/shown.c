@@ -48,12 +48,16 @@ void sky__memory_hide(sky__memory *m, uint32_t block) {
         sky_shared_index_hide(m->shown, &e->key, m->stamps[e->extent]);
 }
 
-/* False: it was shown so before, and so are those above it. */
+/* True: those above it may have changed too. Of a block that is not shown this is known for the
+ * class alone that few have. */
 static bool mark_block(sky__memory *m, uint32_t block) {
     const sky__memory_entry *e = &m->entries[block];
+    const uint64_t stamp = m->stamps[e->extent];
     sky_block_info info;
     sky_index_info(m->index, block, &info);
-    return sky_shared_index_mark(m->shown, &e->key, m->stamps[e->extent], info.evict,
+    if (stamp == 0)
+        return info.evict == SKY_EVICT_LAST;
+    return sky_shared_index_mark(m->shown, &e->key, stamp, info.evict,
                                  sky_index_pinned(m->index, block));
 }
 
