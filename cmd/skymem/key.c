@@ -194,6 +194,9 @@ static const char *say_meaning(const cli_store *store, size_t tier, const sky_ti
                    : "permission denied; mend the rights of this folder or name another";
     case SKY_E_UNAVAILABLE:
     case SKY_E_IO:
+        if (strncmp(stat->url, "skymem:", 7) == 0 || strncmp(stat->url, "shm:", 4) == 0)
+            return "its host does not answer, or a store of that host failed; 'skymem health' "
+                   "tells which";
         return sky ? "its satellites do not answer; are they up, and how much do its links lose?"
                    : "reading or writing failed; is the device sound?";
     case SKY_E_UNSUPPORTED:

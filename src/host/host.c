@@ -75,6 +75,10 @@ static void accept_one(sky__host *h) {
                     peer.pid, peer.uid, sky_local_user());
         refuse_client(h, fd, SKY_E_DENIED);
     } else if (!c) {
+        if (sky__host_may_log(h))
+            sky_log(SKY_LOG_WARNING,
+                    "process %d of user %u is refused: there are as many clients as may be",
+                    peer.pid, peer.uid);
         refuse_client(h, fd, SKY_E_BUSY);
     } else {
         sky__client_open(t, c, ++h->numbers, fd, &peer);

@@ -256,6 +256,7 @@ static void blocks_go_elsewhere_and_names_do_not(void **state) {
         sky_fixture_run(t->tier, SKY_OP_PUT, &item, 1, NULL);
         assert_true(item.status == SKY_OK || item.status == SKY_E_IO);
         refused += item.status == SKY_E_IO;
+        assert_int_equal(item.tier, env.index); /* the others answer: the set is not failing */
     }
     assert_in_range(refused, 1, 19);
     close_set(t, t->tier);

@@ -146,10 +146,21 @@ static void weigh_status(const sky__peer_request *r, progress *w, sky_status sta
     weigh_answer(r, w, &(sky_answer){.status = status, .tier = SKY_TIER_NONE});
 }
 
+/* With the mutex held. */
+static bool all_are_down(const sky__peer *p) {
+    uint32_t down = 0;
+    while (down < p->host_count && p->hosts[down].down)
+        down++;
+    return down == p->host_count;
+}
+
+/* What one host fails in says nothing against a set of which others are up. With the mutex held. */
 static void finish_item(sky__peer_request *r, uint32_t i) {
     progress *w = &r->items[i];
     if (w->weight == 0)
         w->answer = (sky_answer){.status = SKY_E_IO, .tier = SKY_TIER_NONE};
+    if (w->answer.tier == SKY_TIER_NONE && !all_are_down(r->peer))
+        w->answer.tier = sky__answering_tier(r->peer->env.index, w->answer.status);
     if (w->answer.status == SKY_MISS && w->unasked && is_read(r->op))
         w->answer.status = SKY_E_UNAVAILABLE;
     w->over = true;
