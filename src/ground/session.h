@@ -97,9 +97,7 @@ typedef struct {
     uint8_t level;
     uint32_t ttl_s; /* 0: for ever */
 
-    bool
-        named; /* a name, whose value others may replace; else a block, which stays as it is. A name
-                   that is read without this costs a round trip more, the first time. */
+    bool named; /* a name, whose value others may replace; else a block, which stays as it is */
 
     /* Put of a name, remove: only if the version `expected` is there; 0: if none is. Needs lookup
      * other than index, else SKY_E_UNSUPPORTED. SKY_E_CONFLICT: another is, result.version;
