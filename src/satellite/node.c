@@ -184,8 +184,10 @@ static bool facts_fit(const sky_node *n, const sky_chunk_facts *facts) {
 
 /* A head from a time to come would keep its key from all that is put until then. */
 static bool is_from_afar(const sky_node *n, const sky_chunk_id *id) {
+    if (id->number > 0)
+        return false;
     int64_t now_ms = sky_turning_ms(&n->config->turning, n->now);
-    return id->number == 0 && id->version >> 16 > (uint64_t)now_ms + SKY_HEAD_AHEAD_MS;
+    return id->version >> 16 > (uint64_t)now_ms + SKY_HEAD_AHEAD_MS;
 }
 
 /* A chunk that may be stored: it fits, names satellites of this sky, and its bytes are right. */
@@ -345,7 +347,7 @@ static bool has_place(const slot *s, const sky_chunk_facts *facts) {
     return sky__same_move(&s->facts, facts) && sky_satellite_equal(s->facts.first, facts->first);
 }
 
-/* A chunk that is on its way stays so: the satellite that takes it is told when it says so. Taken
+/* A chunk that is on its way stays so: the satellite that takes it hears of it in answer. Taken
  * back from it this might be the last copy: it may have heard of the move too, and given it on. */
 static void move_chunk(sky_node *n, slot *s, const sky_chunk_facts *facts) {
     s->doomed = false;

@@ -45,9 +45,9 @@ struct sky_node_slot {
     uint8_t move;   /* sky__move_state */
     uint8_t tries;  /* MIGRATEs sent to its place and not answered in time */
     bool used : 1;
-    bool doomed : 1;  /* dropped while it was on its way: who takes it is told when that is said */
-    bool touched : 1; /* its bytes may have pages: it was used since they were given back */
-    bool redirected : 1; /* moved while it was on its way: who takes it is told that then */
+    bool doomed : 1;     /* dropped while it was on its way: who takes it gets a DROP in answer */
+    bool touched : 1;    /* its bytes may have pages: it was used since they were given back */
+    bool redirected : 1; /* moved while it was on its way: who takes it gets the MOVE then */
     uint16_t to_ask;     /* copies (a bit each) whose holder is to be asked; while doubted */
     uint16_t lacking;    /* copies that are missing; the same */
     uint8_t doubts;      /* answers in this turn that the chunk after it is not there: gossip.c */
