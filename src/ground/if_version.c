@@ -75,18 +75,22 @@ static void finish_conflict(sky_session *s, uint32_t request, uint64_t version, 
     sky__request_finish(s, request, r->put.unsure ? SKY_E_UNAVAILABLE : SKY_E_CONFLICT, 0);
 }
 
-/* The satellite has an older one than what is expected, which was found at another: it is given
- * that. */
-static bool is_behind(sky_session *s, const sky__request *r, const sky_message *m) {
-    uint32_t block = sky_index_find(s->blocks.index, &r->ask.key);
-    bool behind = m->outcome == SKY_OTHER_VERSION && m->evicted.version < r->ask.expected &&
-                  r->look.heard && (r->look.outdated & 1) && block != SKY_BLOCK_NONE &&
-                  s->blocks.rows[block].head_version == r->ask.expected;
+/* The satellite has an older one than what is expected, which was found at another. */
+static bool is_behind(const sky_session *s, const sky__request *r, uint32_t block,
+                      const sky_message *m) {
+    return m->outcome == SKY_OTHER_VERSION && m->evicted.version < r->ask.expected &&
+           r->look.heard && (r->look.outdated & 1) && block != SKY_BLOCK_NONE &&
+           s->blocks.rows[block].head_version == r->ask.expected;
+}
+
+/* It will decide later. What it lacks is set there; that may have been lost the first time. */
+static void wait_for_decision(sky_session *s, sky__operation *o, uint32_t block, bool behind) {
     if (behind) {
         s->blocks.rows[block].heads_lost |= 1;
         sky__blocks_mend_heads(&s->blocks, block);
     }
-    return behind;
+    if (o->undecided_until == 0)
+        o->undecided_until = s->core.now + UNDECIDED_NS;
 }
 
 static void decide_taken(sky_session *s, uint32_t op, const sky_message *m) {
@@ -97,9 +101,10 @@ static void decide_taken(sky_session *s, uint32_t op, const sky_message *m) {
         sky__operation_wrong(&s->scheduler, op, m); /* no ground made it */
         return;
     }
-    if (m->outcome == SKY_UNDECIDED || is_behind(s, r, m)) { /* asked again when its time is over */
-        if (o->undecided_until == 0)
-            o->undecided_until = s->core.now + UNDECIDED_NS;
+    uint32_t block = sky_index_find(s->blocks.index, &r->ask.key);
+    bool behind = is_behind(s, r, block, m);
+    if (behind || m->outcome == SKY_UNDECIDED) { /* asked again when its time is over */
+        wait_for_decision(s, o, block, behind);
         return;
     }
     if (m->outcome == SKY_OTHER_VERSION) {

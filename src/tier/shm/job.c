@@ -236,7 +236,7 @@ static bool hand_on(sky__shm *t, const sky__shm_job *j, size_t i, const sky_shm_
         answer_item(t, j, i, a);
         return false;
     }
-    a->tier = a->status == SKY_MISS ? SKY_TIER_NONE : t->env.index;
+    a->tier = t->env.index;
     a->lease = sky_leases_take(t->leases, r->lease, t->link->serial);
     if (!sky_batches_answer(t->tier.batches, j->batch, i, a)) {
         (void)sky_leases_give(t->leases, a->lease, t->link->serial, &what);
