@@ -54,12 +54,17 @@ static bool is_newest_head(sky_node *n, const sky_message *m) {
     return true;
 }
 
-/* The sky turned while it was under way. But a satellite whose clock is ahead of ours gives us
- * chunks that by our clock still belong to it. Such a chunk stays: given to and fro it would be
- * where nobody asks. */
+/* The sky turned while it was under way, or clocks differ: around a turn a satellite is given chunks
+ * that by its own clock belong to the giver. Who is behind keeps them, as they will be its own soon.
+ * Who is ahead, on which they were before, gives them back: here nobody would ask for them. If both
+ * gave them back, they would go to and fro. */
 static bool to_move_on(const sky_node *n, const slot *s, sky_satellite giver) {
-    sky_satellite place = sky__node_place(n, &s->facts);
-    return !sky_satellite_equal(place, n->self) && !sky_satellite_equal(place, giver);
+    const sky_node_config *c = n->config;
+    sky_satellite place = sky__node_place(n, &s->facts), before;
+    if (!sky_satellite_equal(place, giver))
+        return !sky_satellite_equal(place, n->self);
+    return sky_chunk_place_before(&c->constellation, &c->turning, &s->facts, n->turns, &before) &&
+           sky_satellite_equal(before, n->self);
 }
 
 /* The satellite that may say from now on that it goes, or belongs elsewhere. */
@@ -92,8 +97,9 @@ sky_outcome sky__node_store(sky_node *n, const sky_message *m, sky_satellite giv
          * not go on an older word from elsewhere. */
         if (s->move == SKY__SENT)
             sky__node_set_out(n, s);
-        else if (s->move != SKY__WAITING && to_move_on(n, s, giver))
-            sky__node_move_to(n, s, SKY__WAITING); /* it stayed for an earlier giver's clock */
+        bool on = to_move_on(n, s, giver);
+        if (on != (s->move == SKY__WAITING))
+            sky__node_move_to(n, s, on ? SKY__WAITING : SKY__HELD);
         return outcome;
     }
     s = make_room(n, &m->id.key, &outcome, evicted);

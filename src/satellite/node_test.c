@@ -366,30 +366,6 @@ static void chunks_that_come_late_move_on_at_once(void **state) {
     bench_close(&b);
 }
 
-/* To us it is still the giver's, whose clock is ahead: it stays. Another giver's clock says nothing
- * about that place, so then the chunk goes to where it belongs. */
-static void what_stayed_for_one_giver_moves_on_for_another(void **state) {
-    (void)state;
-    const sky_satellite ahead = {3, 2}; /* its place in this turn */
-    bench b;
-    bench_open(&b, 4);
-    sky_message in = bench_set(SKY_WIRE_MIGRATE, 1, here), out;
-    for (int said = 0; said < 2; said++) {
-        bench_tell_from(&b, BENCH_TURN_NS, &in, ahead);
-        assert_true(bench_hear(&b, BENCH_TURN_NS, &out));
-        assert_int_equal(out.type, SKY_WIRE_MIGRATE_ACK);
-        bench_silent(&b, BENCH_TURN_NS);
-    }
-    bench_tell_from(&b, BENCH_TURN_NS, &in, centre);
-    assert_true(bench_hear(&b, BENCH_TURN_NS, &out));
-    assert_int_equal(out.type, SKY_WIRE_MIGRATE_ACK);
-    assert_true(bench_hear(&b, BENCH_TURN_NS, &out));
-    assert_int_equal(out.type, SKY_WIRE_MIGRATE);
-    assert_true(sky_satellite_equal(b.to, ahead));
-    assert_int_equal(sky_node_chunks(&b.node), 1);
-    bench_close(&b);
-}
-
 static void arrivals_are_acknowledged_each_time(void **state) {
     (void)state;
     bench b;
@@ -752,7 +728,6 @@ int main(void) {
         cmocka_unit_test(migration_waits_longer_each_time),
         cmocka_unit_test(a_turn_begins_the_waits_anew),
         cmocka_unit_test(chunks_that_come_late_move_on_at_once),
-        cmocka_unit_test(what_stayed_for_one_giver_moves_on_for_another),
         cmocka_unit_test(arrivals_are_acknowledged_each_time),
         cmocka_unit_test(what_is_gone_does_not_move_in),
         cmocka_unit_test(what_cannot_be_answered_is_not_taken),
