@@ -289,6 +289,8 @@ void sky__look_begin(sky_session *s, uint32_t request) {
     s->core.stat.lookups++;
     if (sky__is_look_of_put(r))
         look_for_put(s, request);
+    else if (r->ask.named && copies_may_differ(s) && !key_known(s, r, 0))
+        sky__heads_begin(s, request); /* one copy may be outdated */
     else
         search_next(s, request);
 }

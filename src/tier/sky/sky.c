@@ -186,6 +186,7 @@ static sky_status item_describe(sky *s, const job *j, const sky_item *item, pend
         out->range = item->range;
         out->room_bytes = bytes;
     }
+    out->named = item->name != NULL;
     out->conditional = j->if_version != 0;
     out->expected = j->if_version == SKY_VERSION_NONE ? 0 : j->if_version;
     if (j->op == SKY_OP_PREFETCH && j->at_ms) {
@@ -202,7 +203,6 @@ static sky_status item_describe(sky *s, const job *j, const sky_item *item, pend
     out->parent = sky__tier_sky_name(s, &item->parent);
     out->payload_bytes = (uint32_t)bytes;
     out->level = j->coding;
-    out->named = item->name != NULL;
     out->ttl_s = j->ttl_s;
     return take_name(p, item);
 }
