@@ -538,9 +538,10 @@ static void let_time_pass(run *r, sky_time until) {
     r->request_next = r->scenario.workload.fixed ? 0 : run_gap(r);
     while (sky_world_now(r->world) < until && !run_stops(r)) {
         sky_time request_at = next_request(r);
-        sky_time look_at = sky__sooner(r->sample_next, r->series_next);
+        sky_time look_at = sky__sooner(sky__sooner(r->sample_next, r->series_next), r->reopen_next);
         run_advance(r, sky__sooner(sky__sooner(request_at, look_at), until));
         sky_time now = sky_world_now(r->world);
+        sky__run_reopen(r);
         run_land(r);
         if (request_at <= now && !(at_leisure && r->open_count + r->wish_count > 0)) {
             sky__run_ask(r);
@@ -658,6 +659,7 @@ static void run_report(const run *r, sky_time until, sky_sim_result *out) {
 
 static sky_status run_prepare(run *r, const sky_sim_options *options, sky_error *error) {
     const sky_scenario *s = &r->scenario;
+    r->options = options;
     uint64_t open_max = OPEN_BYTES_MAX / s->workload.value_bytes;
     r->open_max = open_max < 2                   ? 2
                   : open_max < SKY__RUN_OPEN_MAX ? (uint32_t)open_max
@@ -667,9 +669,9 @@ static sky_status run_prepare(run *r, const sky_sim_options *options, sky_error 
     sky_prng_init(&r->gap_prng, options->seed ^ 0x676170);          /* "gap" */
     sky_prng_init(&r->other_prng, options->seed ^ 0x6f74686572);    /* "other" */
     sky_prng_init(&r->ground_prng, options->seed ^ 0x67726f756e64); /* "ground" */
+    sky__run_reopen_init(r);
     sky_checksum_init(&r->hash, 0);
     sky_check_sky_init(&r->sky, s);
-    r->options = options;
     r->series_next = SKY_TIME_NEVER;
     if (options->series) {
         r->series_next = (sky_time)(options->series_s * 1e9);

@@ -1,5 +1,5 @@
 /* A run while it goes on: run.c lets time pass and judges, run_ask.c asks, run_land.c has what is
- * between users and their gateways. */
+ * between users and their gateways, run_reopen.c lets grounds start again. */
 #ifndef SKY_LAB_SIM_RUN_STATE_H
 #define SKY_LAB_SIM_RUN_STATE_H
 
@@ -104,6 +104,8 @@ typedef struct {
     sky_prng gap_prng;    /* of its own: what is asked for is the same however it comes */
     sky_prng other_prng;  /* of its own: without others a run is what it was */
     sky_prng sample_prng; /* of its own: looking must not change what is looked at */
+    sky_prng reopen_prng; /* of its own, the same */
+    sky_time reopen_next;
     sky_time sample_next;
     uint64_t samples;
 
@@ -151,6 +153,11 @@ void sky__run_set(sky__run *r, const sky__run_asker *who, uint32_t key);
 void sky__run_missed(sky__run *r, const sky__run_asker *who, uint32_t key);
 /* Get what of a prompt is there, and set the others. */
 void sky__run_use_prompt(sky__run *r, const sky__run_prompt *p);
+
+/* run_reopen.c */
+void sky__run_reopen_init(sky__run *r);
+/* A ground starts again, if it is time for that. */
+void sky__run_reopen(sky__run *r);
 
 /* run_land.c */
 /* Users, if the scenario has some. Errors: SKY_E_NOMEM */

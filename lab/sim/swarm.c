@@ -238,8 +238,11 @@ static void draw_faults(drawing *d) {
               (double)PICK(d, 0, 0, 1, 50) / 1e4, duplicate, reorder);
     const char *liar = liars[swarm_below(d, 4)];
     uint64_t liar_satellites = PICK(d, 0, 0, 0, 0, 1, 3);
-    swarm_say(d, ", skew_ms: %" PRIu64 ", liar_satellites: %" PRIu64 ", liar: %s}\n",
+    swarm_say(d, ", skew_ms: %" PRIu64 ", liar_satellites: %" PRIu64 ", liar: %s",
               PICK(d, 0, 0, 5, 500), liar_satellites, liar);
+    if (d->several && of_grounds(d, 2) == 0)
+        swarm_say(d, ", reopen_per_h: %" PRIu64, 1 + of_grounds(d, 60));
+    swarm_say(d, "}\n");
 }
 
 size_t sky_sim_draw(uint64_t seed, double hours, char text[SKY_SIM_DRAWN_MAX]) {

@@ -19,6 +19,7 @@ static inline void trace_line(text_file *t, const sky_world_event *e) {
         [SKY_EVENT_WOKE] = "woke",
         [SKY_EVENT_FROZEN] = "frozen",
         [SKY_EVENT_LINK_DOWN] = "link-down",
+        [SKY_EVENT_REOPENED] = "reopened",
     };
     text_file_line(t, "%" PRId64 " %s %u,%u %u,%u %u %016" PRIx64 "\n", e->at, kinds[e->kind],
                    e->from.plane, e->from.slot, e->to.plane, e->to.slot, e->bytes, e->digest);

@@ -191,6 +191,7 @@ typedef struct {
         double freeze_per_h;  /* a satellite's clock stands still for a while */
         double hostile_per_s; /* datagrams of an adversary */
         sky_time restart_ns;  /* how long a crashed satellite is silent */
+        double reopen_per_h;  /* a ground but the observer's forgets all it knows */
     } faults;
     sky_outage outages[SKY_OUTAGES_MAX];
     uint32_t outage_count;

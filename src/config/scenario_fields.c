@@ -128,6 +128,7 @@ static const field fields[] = {
          "wrong-bytes wrong-shift black-hole mixed"),
     PLAIN("faults", "freeze_per_h", REAL, faults.freeze_per_h, 0, 1e6),
     PLAIN("faults", "hostile_per_s", REAL, faults.hostile_per_s, 0, 1e6),
+    PLAIN("faults", "reopen_per_h", REAL, faults.reopen_per_h, 0, 1e6),
     SCALED("faults", "restart_s", faults.restart_ns, 0, 1e6, 1e9),
     SPECIAL("", "until", read_until),
     SPECIAL("udp", "base", read_base),

@@ -51,13 +51,20 @@ bool sky__operation_ready(const sky__scheduler *q) {
     return q->operation_free != SKY__NONE || q->operation_fresh < q->core->config.operations_max;
 }
 
+/* In a session of its own, so that answers to an earlier session of this ground are not taken. */
+static uint64_t first_generation(const sky__scheduler *q) {
+    return (q->core->config.session_id >> 8 & 0xffffff) << 16 | 1;
+}
+
 static uint32_t operation_take(sky__scheduler *q) {
     uint32_t op = q->operation_free;
-    if (op == SKY__NONE)
+    uint64_t generation = first_generation(q);
+    if (op == SKY__NONE) {
         op = q->operation_fresh++;
-    else
+    } else {
         q->operation_free = q->operations[op].after;
-    uint64_t generation = q->operations[op].generation + 1;
+        generation = q->operations[op].generation + 1;
+    }
     q->operations[op] = (sky__operation){
         .generation = generation, .before = SKY__NONE, .after = SKY__NONE, .repair = SKY__NONE};
     q->operations_open++;

@@ -347,8 +347,9 @@ static sky_status configure_nodes(sky_world *w, uint32_t operations, sky_error *
     return SKY_OK;
 }
 
-static sky_status open_session(sky_world *w, sky__ground *g, const sky_world_host *host) {
+static sky_status open_session(sky_world *w, sky__ground *g) {
     const sky_scenario *c = &w->scenario;
+    const sky_world_host *host = &w->host;
     uint32_t slots = sky_node_slots_lent(&w->node_config);
     uint64_t chunks = (uint64_t)slots * w->frame.placement.servers;
     sky_session_config config = {.frame = g->frame,
@@ -363,13 +364,28 @@ static sky_status open_session(sky_world *w, sky__ground *g, const sky_world_hos
                                  .requests_max = REQUESTS_MAX,
                                  .operations_max = window_chunks(w, g),
                                  .retries_max = RETRIES_MAX,
-                                 .session_id = (uint64_t)(g - w->grounds) << 32,
+                                 .session_id = (uint64_t)(g - w->grounds) << 32 |
+                                               (uint64_t)g->openings << 8,
                                  .host = host->context,
                                  .fetch = host->fetch,
                                  .deliver = host->deliver,
                                  .forgotten = host->forgotten};
     sky_policy_session(c, &w->frame, &config);
     return sky_session_create(&config, &g->session);
+}
+
+sky_status sky_world_reopen(sky_world *w, uint32_t ground) {
+    sky__ground *g = &w->grounds[ground];
+    sky_session *before = g->session;
+    g->openings++;
+    sky_status status = open_session(w, g);
+    if (status != SKY_OK)
+        return status;
+    sky_session_destroy(before);
+    g->rate_until = 0; /* it has to hear of it again */
+    sky__tell(w, SKY_EVENT_REOPENED, NULL, (sky_satellite){0, ground + 1});
+    settle_session(w, g);
+    return SKY_OK;
 }
 
 static sky_status take_memory(sky_world *w, uint32_t operations) {
@@ -393,6 +409,7 @@ sky_status sky_world_create(const sky_scenario *scenario, uint64_t seed, const s
     if (!w)
         return sky_fail(error, SKY_E_NOMEM, "a world");
     w->scenario = *scenario;
+    w->host = *host;
     status = make_frame(w, error);
     if (status != SKY_OK)
         goto cleanup;
@@ -410,7 +427,7 @@ sky_status sky_world_create(const sky_scenario *scenario, uint64_t seed, const s
         goto cleanup;
     status = take_memory(w, operations);
     for (uint32_t i = 0; i < w->ground_count && status == SKY_OK; i++)
-        status = open_session(w, &w->grounds[i], host);
+        status = open_session(w, &w->grounds[i]);
     if (status != SKY_OK) {
         sky_fail(error, status, "memory for a sky of %u satellites", w->frame.satellite_count);
         goto cleanup;

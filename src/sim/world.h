@@ -47,6 +47,7 @@ typedef enum {
     SKY_EVENT_WOKE,      /* a satellite or the session did something because it was time */
     SKY_EVENT_FROZEN,    /* a satellite's clock stands still */
     SKY_EVENT_LINK_DOWN, /* the laser between `from` and `to` */
+    SKY_EVENT_REOPENED,  /* a ground knows nothing any more: `from` */
 } sky_event_kind;
 
 typedef struct {
@@ -119,6 +120,9 @@ typedef void (*sky_world_tap)(void *context, sky_world_tap_kind kind, const sky_
                               const sky_datagram *message);
 void sky_world_tap_set(sky_world *w, sky_world_tap tap, void *context);
 
+/* A ground whose requests have all ended starts again, knows nothing, and what it had still to say
+ * is not said. Errors: SKY_E_NOMEM: it goes on as it was */
+sky_status sky_world_reopen(sky_world *w, uint32_t ground);
 /* A satellite forgets everything; is out of reach until a time; has a clock that stands still until
  * then. */
 void sky_world_crash(sky_world *w, sky_satellite satellite);

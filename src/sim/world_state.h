@@ -97,6 +97,7 @@ typedef struct {
     sky_time up_free, down_free;
     sky_time out_until;  /* an outage's */
     sky_time rate_until; /* the session knows its link's rate until then, where links vary */
+    uint32_t openings;   /* after the first */
 } sky__ground;
 
 /* A station's transport, made when first needed as if it had run from the start. */
@@ -109,6 +110,7 @@ typedef struct {
 
 struct sky_world {
     sky_scenario scenario;
+    sky_world_host host;
     sky_frame frame;
     sky_node_config node_config;
     sky__ground *grounds; /* [ground_count], the first the observer's */
