@@ -334,6 +334,21 @@ static void a_seed_with_an_old_silence_passes(void **state) {
         1097);
 }
 
+/* 62154516: around a turn two satellites whose clocks were half a second apart gave chunks to and
+ * fro, and messages that arrived twice made ever more of them. */
+static void a_seed_with_clocks_apart_passes(void **state) {
+    (void)state;
+    fly("constellation: {planes: 5, slots: 15, altitude_km: 400}\ncenter: [2, 1]\n"
+        "placement: {strategy: rotation, servers: 11, replicas: 2, parity: 2}\nchunk: 2048\n"
+        "satellite: {memory: 32KiB}\nlookup: sequential\nlinks: {loss: 0.0050}\n"
+        "time: {rotation_s: 300}\nworkload: {keys: 33, value: 176, zipf: 1.4, every_ms: 13681, "
+        "prefetches: 0.02, arrivals: fixed}\n"
+        "grounds: {g1: [-1, -1, 0], g2: [-2, 0, 0], g3: [2, 1, 0]}\n"
+        "faults: {crash_per_h: 20, restart_s: 1, hostile_per_s: 0.50, duplicate: 0.3000, "
+        "reorder: 0.3000, skew_ms: 500}\nuntil: 14400s\n",
+        62154516);
+}
+
 /* 42015801: a copy was missing for thirteen rounds. In each of them a message that it takes to make
  * it again was lost. */
 static void a_seed_with_heavy_losses_passes(void **state) {
@@ -436,6 +451,7 @@ int main(void) {
         cmocka_unit_test(a_seed_with_late_chunks_passes),
         cmocka_unit_test(a_seed_with_far_satellites_passes),
         cmocka_unit_test(a_seed_with_an_old_silence_passes),
+        cmocka_unit_test(a_seed_with_clocks_apart_passes),
         cmocka_unit_test(a_seed_with_heavy_losses_passes),
         cmocka_unit_test(a_seed_with_heads_left_behind_passes),
         cmocka_unit_test(seeds_with_crashes_pass),

@@ -53,6 +53,24 @@ static sky_time farthest(const sky_fixture_world *f, uint32_t ground) {
     return most;
 }
 
+/* It knows nothing any more, and finds what it put as another ground would. */
+static void a_ground_that_starts_again_finds_what_it_put(void **state) {
+    (void)state;
+    sky_scenario s = scenario();
+    sky_fixture_world f;
+    sky_fixture_world_open(&f, &s, 1);
+    assert_int_equal(ask(&f, 1, SKY_OP_PUT, 1, 20000).status, SKY_OK);
+    assert_int_equal(ask(&f, 1, SKY_OP_PUT, 1, 30000).status, SKY_OK);
+    assert_int_equal(sky_index_count(sky_session_index(sky_world_session_at(f.world, 1))), 1);
+    assert_int_equal(sky_world_reopen(f.world, 1), SKY_OK);
+    assert_int_equal(sky_index_count(sky_session_index(sky_world_session_at(f.world, 1))), 0);
+    const sky_result found = ask(&f, 1, SKY_OP_GET, 1, 0);
+    assert_int_equal(found.status, SKY_OK);
+    assert_int_equal(found.bytes, 30000);
+    assert_int_equal(ask(&f, 0, SKY_OP_GET, 1, 0).bytes, 30000);
+    sky_fixture_world_close(&f);
+}
+
 /* A read is a round trip to the heads and one to the chunks, the link, and little else. */
 static void each_ground_reads_from_its_own_place(void **state) {
     (void)state;
@@ -226,6 +244,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_ground_reads_from_its_own_place),
         cmocka_unit_test(what_one_replaces_no_other_reads),
+        cmocka_unit_test(a_ground_that_starts_again_finds_what_it_put),
         cmocka_unit_test(one_station_is_down_and_the_others_are_not),
         cmocka_unit_test(a_head_that_stayed_behind_is_not_absent),
         cmocka_unit_test(a_head_that_stayed_behind_may_be_newer),
