@@ -1,5 +1,5 @@
-/* A run while it goes on: run.c lets time pass and judges, run_ask.c asks, run_land.c has what is
- * between users and their gateways, run_reopen.c lets grounds start again. */
+/* A run while it goes on: run.c lets time pass, run_judge.c judges, run_ask.c asks, run_land.c has
+ * what is between users and their gateways, run_reopen.c lets grounds start again. */
 #ifndef SKY_LAB_SIM_RUN_STATE_H
 #define SKY_LAB_SIM_RUN_STATE_H
 
@@ -117,6 +117,11 @@ typedef struct {
     uint64_t crashed_chunks, crashed_heads;
     sky_time crashed_until;   /* the last one is back */
     sky_time disturbed_until; /* by a satellite cut off, or whose clock stood still */
+    struct {
+        uint64_t turn;            /* the last in which one was cut off, or its clock stopped */
+        sky_time until;           /* all of these are back */
+        sky_time disturbed_until; /* by those of turns before */
+    } cut;
     sky_check_sky sky;
     sky_check_nodes nodes;
     bool placed;         /* every block that was put began where its placement says */
@@ -139,8 +144,20 @@ static inline bool sky__run_several(const sky__run *r) {
     return r->scenario.ground_count > 0;
 }
 
+/* run_judge.c */
+/* A satellite is cut off, or its clock stands still: what that excuses, and until when. */
+void sky__run_disturbed(sky__run *r, const sky_world_event *e);
+/* May a block be given up now although no eviction and no crash took a chunk of it? */
+bool sky__run_anything_goes(const sky__run *r);
 /* Has nothing gone wrong since this time, as far as a ground can feel it? */
 bool sky__run_is_calm(sky__run *r, uint32_t ground, sky_time since);
+/* Of the ground link, at its worst. */
+uint64_t sky__run_slowest_bits_s(const sky_scenario *s);
+/* Those that were forgotten in a call, from the last: blocks that went together are counted
+ * together, when all of them are gone. */
+void sky__run_judge_forgotten(sky__run *r);
+/* A request ended. */
+void sky__run_judge(sky__run *r, const sky_result *result);
 
 /* run_ask.c */
 /* The next request of the workload, of any user, or ground where there are no users. */
