@@ -81,6 +81,8 @@ static void what_comes_from_a_clock_behind_goes_back(void **state) {
     }
     bench_tell_from(&b, BENCH_TURN_NS + SKY_MS(1), &taken, behind);
     assert_int_equal(sky_node_chunks(&b.node), 0);
+    given(&b, 2 * BENCH_TURN_NS - 1, &in, behind); /* who comes back soon has a clock ahead */
+    bench_silent(&b, 2 * BENCH_TURN_NS - 1);
     bench_close(&b);
 }
 

@@ -55,15 +55,17 @@ static bool is_newest_head(sky_node *n, const sky_message *m) {
 }
 
 /* The sky turned while it was under way, or clocks differ: around a turn a satellite is given
- * chunks that by its own clock belong to the giver. Who is behind keeps them, as they will be its
- * own soon. Who is ahead, on which they were before, gives them back: here nobody would ask for
- * them. If both gave them back, they would go to and fro. */
+ * chunks that by its own clock belong to the giver. Who is behind, at the end of a turn, keeps
+ * them, as they will be its own soon. Who is ahead, at the beginning of one, and had them in the
+ * turn before, gives them back: here nobody would ask for them. If both gave them back, they would
+ * go to and fro. */
 static bool to_move_on(const sky_node *n, const slot *s, sky_satellite giver) {
     const sky_node_config *c = n->config;
     sky_satellite place = sky__node_place(n, &s->facts), before;
     if (!sky_satellite_equal(place, giver))
         return !sky_satellite_equal(place, n->self);
-    return sky_chunk_place_before(&c->constellation, &c->turning, &s->facts, n->turns, &before) &&
+    return n->now - n->turn_began < n->turn_ends - n->now &&
+           sky_chunk_place_before(&c->constellation, &c->turning, &s->facts, n->turns, &before) &&
            sky_satellite_equal(before, n->self);
 }
 
