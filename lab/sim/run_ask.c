@@ -55,6 +55,7 @@ static bool run_ask_submit(run *r, request *q, const sky__run_asker *who, sky_op
     q->op = op;
     q->key = key;
     q->calm = sky__run_is_calm(r, ground, now);
+    q->hurts = sky__run_disturbances(r);
     q->open = true; /* the world may call back before it returns */
     uint32_t number = (uint32_t)(q - r->requests);
     sky_request_log_begin(&r->log, number, now, ground, op, key,

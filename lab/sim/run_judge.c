@@ -79,8 +79,7 @@ void sky__run_judge_forgotten(run *r) {
     r->forgotten_count = 0;
 }
 
-/* All that may keep an answer away: of what happens to messages and satellites, how much did. */
-static uint64_t run_disturbances(const run *r) {
+uint64_t sky__run_disturbances(const run *r) {
     sky_world_stat s;
     sky_world_stats(r->world, &s);
     return s.lost + s.overflowed + s.corrupted + s.held_back + s.cut + s.crashes + s.partitions +
@@ -93,7 +92,7 @@ static uint64_t run_disturbances(const run *r) {
 bool sky__run_is_calm(run *r, uint32_t ground, sky_time since) {
     const sky_frame *f = sky_world_frame_at(r->world, ground);
     sky_time now = sky_world_now(r->world), from = since - DISTURBED_NS;
-    uint64_t hurts = run_disturbances(r), last = sky_turns(&f->turning, now);
+    uint64_t hurts = sky__run_disturbances(r), last = sky_turns(&f->turning, now);
     if (hurts != r->hurts_seen)
         r->hurt_at = now;
     r->hurts_seen = hurts;
@@ -194,12 +193,16 @@ static void judge_put(run *r, const request *q, const sky_result *result) {
         sky_check_waive(&r->check, q->value.key);
 }
 
-/* Before the sky turns nothing has moved, so satellites that were cut off in this turn and are back
- * disturb no read: all that hold a copy of a head can be asked. */
-static bool are_back(const run *r, sky_time began) {
-    uint64_t turn = sky_turns(&sky_world_frame(r->world)->turning, sky_world_now(r->world));
+/* Before the sky turns nothing has moved. So satellites that were cut off in this turn and are back
+ * excuse no older value: all that hold a copy of its head were asked, and no answer was lost. What
+ * was evicted meanwhile is another matter. */
+static bool are_back(const run *r, const request *q) {
+    const sky_turning *t = &sky_world_frame(r->world)->turning;
+    uint64_t turn = sky_turns(t, sky_world_now(r->world));
     return r->scenario.faults.liar_satellites == 0 && r->cut.turn == turn &&
-           r->cut.until + CATCH_UP_NS < began && r->cut.disturbed_until < began;
+           r->cut.until + CATCH_UP_NS < q->began && r->cut.disturbed_until < q->began &&
+           r->check.keys[q->key].evicted_at <= sky_turn_begins(t, turn) &&
+           sky_frame_whole(sky_world_frame(r->world)) && sky__run_disturbances(r) == q->hurts;
 }
 
 static void judge_get(run *r, request *q, const sky_result *result, sky_time land_ns) {
@@ -218,7 +221,7 @@ static void judge_get(run *r, request *q, const sky_result *result, sky_time lan
     }
     sky_check_get_ends(&r->check, &q->get, result->status, result->bytes, there);
     if (sky__run_several(r) && result->status == SKY_OK && q->get.shown > 0 &&
-        (!sky__run_anything_goes(r) || are_back(r, q->began)))
+        (!sky__run_anything_goes(r) || are_back(r, q)))
         sky_check_fresh_shown(&r->fresh, q->get.key, q->get.shown, q->floor);
     note_get(r, q, result, land_ns);
 }

@@ -39,7 +39,8 @@ typedef struct {
     uint32_t key;
     sky_value value; /* set */
     uint64_t crashes_before;
-    bool calm; /* nothing had gone wrong for a while when it began */
+    bool calm;      /* nothing had gone wrong for a while when it began */
+    uint64_t hurts; /* disturbances by then */
     sky_check_get get;
     sky_time floor;  /* of the get, by check_fresh.h */
     uint8_t *buffer; /* made when first needed */
@@ -149,6 +150,8 @@ static inline bool sky__run_several(const sky__run *r) {
 void sky__run_disturbed(sky__run *r, const sky_world_event *e);
 /* May a block be given up now although no eviction and no crash took a chunk of it? */
 bool sky__run_anything_goes(const sky__run *r);
+/* All that may keep an answer away: of what happens to messages and satellites, how much did. */
+uint64_t sky__run_disturbances(const sky__run *r);
 /* Has nothing gone wrong since this time, as far as a ground can feel it? */
 bool sky__run_is_calm(sky__run *r, uint32_t ground, sky_time since);
 /* Of the ground link, at its worst. */
