@@ -15,6 +15,8 @@
  * is unverified, and nothing in the sky is dropped because of it: else a liar could have honest
  * grounds drop what others set.
  *
+ * A name's copies are all asked at once, as one may have missed the last put (heads_unit).
+ *
  * In a true sky heads stay behind where no laser leads on, and an older one may come to where it
  * belongs before a newer one does. A name's head counts as the newest there only if none that was
  * set later can be where nobody was asked. */
@@ -289,7 +291,7 @@ void sky__look_begin(sky_session *s, uint32_t request) {
     s->core.stat.lookups++;
     if (sky__is_look_of_put(r))
         look_for_put(s, request);
-    else if (r->ask.named && copies_may_differ(s) && !key_known(s, r, 0))
+    else if (r->ask.named && !r->ask.chain && copies_may_differ(s) && !key_known(s, r, 0))
         sky__heads_begin(s, request); /* one copy may be outdated */
     else
         search_next(s, request);

@@ -102,7 +102,7 @@ static void what_is_nowhere_is_asked_of_each_place_once(void **state) {
 }
 
 static sky_result ask_chain(sky_orrery *o, uint32_t ground, const sky_key *keys, uint32_t count) {
-    sky_request r = {.op = SKY_OP_HAS, .chain = keys, .chain_count = count};
+    sky_request r = {.op = SKY_OP_HAS, .chain = keys, .chain_count = count, .named = true};
     return sky_orrery_ask(o, ground, &r);
 }
 

@@ -51,9 +51,9 @@ bool sky__operation_ready(const sky__scheduler *q) {
     return q->operation_free != SKY__NONE || q->operation_fresh < q->core->config.operations_max;
 }
 
-/* In a session of its own, so that answers to an earlier session of this ground are not taken. */
+/* Another in each session, so that answers to an earlier one of this ground are not taken. */
 static uint64_t first_generation(const sky__scheduler *q) {
-    return (q->core->config.session_id >> 8 & 0xffffff) << 16 | 1;
+    return (q->core->config.session_id >> 8 & 0xfffff) << 16 | 1;
 }
 
 static uint32_t operation_take(sky__scheduler *q) {

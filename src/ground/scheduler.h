@@ -15,6 +15,7 @@
  *
  * A request id is  generation | attempt | operation  so that an answer to an earlier life of the
  * operation is told from one to this life, and a MISS to an earlier attempt from one to this.
+ * Generations begin elsewhere in each session.
  *
  * Pacing: every message advances `up_free` by its time on the uplink, every GET advances
  * `down_free` by its answer's time on the downlink. So the terminal's queues hold about one

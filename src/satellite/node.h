@@ -16,10 +16,11 @@
  *                        ▲                     │
  *                        └──── no answer ──────┘
  *
- * Invariants: a chunk whose place is another satellite is on a move list, but for one whose giver's
- * clock is ahead. It leaves this memory only when the other has said that it holds a copy, when
- * DROP says so, or as the least recently used of a full satellite (node_table.c). It is answered
- * from here for as long as it is here: a chunk may be in two places, never in none.
+ * Invariants: a chunk whose place is another satellite is on a move list, but for one that came
+ * from there: its giver's clock is ahead, and it is held until the next turn (node_store.c). It
+ * leaves this memory only when the other has said that it holds a copy, when DROP says so, or as
+ * the least recently used of a full satellite (node_table.c). It is answered from here for as long
+ * as it is here: a chunk may be in two places, never in none.
  *
  * What takes `processing_ns` is answering the ground: SET, GET and HAS wait for each other in
  * arrival order. Everything else does not: it is no chunk served.

@@ -59,10 +59,11 @@ static bool is_newest_head(sky_node *n, const sky_message *m) {
  * them, as they will be its own soon. Who is ahead, at the beginning of one, and had them in the
  * turn before, gives them back: here nobody would ask for them. If both gave them back, they would
  * go to and fro. */
-static bool to_move_on(const sky_node *n, const slot *s, sky_satellite giver) {
+static bool to_move_on(const sky_node *n, const slot *s, const sky_chunk_facts *given,
+                       sky_satellite giver) {
     const sky_node_config *c = n->config;
     sky_satellite place = sky__node_place(n, &s->facts), before;
-    if (!sky_satellite_equal(place, giver))
+    if (!sky_satellite_equal(place, giver) || !sky__same_move(given, &s->facts))
         return !sky_satellite_equal(place, n->self);
     return n->now - n->turn_began < n->turn_ends - n->now &&
            sky_chunk_place_before(&c->constellation, &c->turning, &s->facts, n->turns, &before) &&
@@ -99,7 +100,7 @@ sky_outcome sky__node_store(sky_node *n, const sky_message *m, sky_satellite giv
          * not go on an older word from elsewhere. */
         if (s->move == SKY__SENT)
             sky__node_set_out(n, s);
-        bool on = to_move_on(n, s, giver);
+        bool on = s->also_plane > 0 || to_move_on(n, s, &m->facts, giver);
         if (on != (s->move == SKY__WAITING))
             sky__node_move_to(n, s, on ? SKY__WAITING : SKY__HELD);
         return outcome;
@@ -115,7 +116,7 @@ sky_outcome sky__node_store(sky_node *n, const sky_message *m, sky_satellite giv
     sky__node_insert(n, s);
     if (giver.plane == 0)
         sky__node_touch(n, s);
-    if (to_move_on(n, s, giver))
+    if (to_move_on(n, s, &m->facts, giver))
         sky__node_move_to(n, s, SKY__WAITING);
     return outcome;
 }
