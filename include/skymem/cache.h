@@ -30,6 +30,9 @@
  *  - A miss is a result. Damaged bytes are never returned: they are dropped, counted as corrupt and
  *    as a miss, and the next tier is asked. When no tier has the payload whole, the item ends
  *    SKY_E_CORRUPT rather than SKY_MISS.
+ *  - What another host or real satellites hold is not known while they do not answer. A key that no
+ *    other tier has then ends SKY_E_UNAVAILABLE rather than SKY_MISS. So does a removal that did
+ *    not reach them, and a put of a name that other tiers took: they may keep an older value.
  *  - Threads: every call is safe from any thread. The blocking calls (sky_run, sky_cache_prefix)
  *    never show up in sky_drain. A batch of sky_submit is handed out once, to the first thread that
  *    drains or waits for it. sky_cache_close must be the last call: no other may be under way or

@@ -271,6 +271,19 @@ static void slot_examine(sky_cache *c, sky__slot *s, const sky__sub *sub) {
 
 /* ---- a sub-request's way; all with the mutex held, released around what is outside ---- */
 
+/* What a sub-request ends with when its tier cannot be asked: what the tier holds may be there. */
+static sky_status away_status(sky_op op) {
+    return op == SKY_OP_PUT || op >= SKY_OP_ANNOUNCE ? SKY_E_IO : SKY_E_UNAVAILABLE;
+}
+
+/* A store of others that does not answer is as one that is skipped. What it answered itself bears
+ * its index. */
+static void name_silence(const sky__slot *s, const sky__sub *sub) {
+    for (size_t i = 0; s->tier->traits & SKY_TIER_REMOTE && i < sub->item_count; i++)
+        if (sub->items[i].status == SKY_E_IO && sub->items[i].tier != sub->tier)
+            sub->items[i].status = away_status(sub->op);
+}
+
 static void tell_all(sky__sub *sub, sky_status status) {
     for (size_t i = 0; i < sub->item_count; i++)
         sub->items[i].status = status;
@@ -286,6 +299,7 @@ static void end_sub(sky_cache *c, sky__sub *sub) {
 static void finish_active(sky_cache *c, sky__sub *sub) {
     sky__slot *s = &c->slots[sub->tier];
     slot_examine(c, s, sub);
+    name_silence(s, sub);
     sub_trace(c, sub, true);
     take_out(&s->active, sub);
     s->active_count--;
@@ -304,8 +318,7 @@ static sky_status sub_obstacle(const sky_cache *c, const sky__sub *sub) {
         return is_given_up(sub) ? SKY_E_CANCELLED : SKY_E_DEADLINE;
     if (!sky__slot_skipped(c, &c->slots[sub->tier]))
         return SKY_OK;
-    bool reads = sub->op == SKY_OP_HAS || sub->op == SKY_OP_GET || sub->op == SKY_OP_LEASE;
-    return reads ? SKY_E_UNAVAILABLE : SKY_E_IO; /* it may be there */
+    return away_status(sub->op);
 }
 
 static void sub_start(sky_cache *c, sky__sub *sub) {
@@ -489,6 +502,7 @@ bool sky__near_run(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
         return false;
     sky_mutex_lock(&c->mutex);
     slot_examine(c, s, &sub);
+    name_silence(s, &sub);
     sky_mutex_unlock(&c->mutex);
     sky__tier_trace(c, 0, op, items, item_count, sub.started_at, sky__cache_now(c));
     return true;

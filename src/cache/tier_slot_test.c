@@ -97,6 +97,29 @@ static void what_fails_behind_a_tier_is_no_failure_of_it(void **state) {
     sky_cache_close(s.cache);
 }
 
+/* Whether it is skipped yet or not: what it may hold is not known. */
+static void a_store_of_others_that_is_away_is_unavailable(void **state) {
+    (void)state;
+    sky_setting s = sky_setting_open("mem:1MiB", 2);
+    sky_scripted_tier(s.far[1])->traits |= SKY_TIER_REMOTE;
+    sky_scripted_say(s.far[1], SKY_E_IO);
+    for (uint64_t i = 0; i < 5; i++)
+        assert_int_equal(sky_setting_do(s.cache, SKY_OP_GET, 1, NULL), SKY_E_UNAVAILABLE);
+    assert_int_equal(sky_scripted_count(s.far[1], SKY_OP_GET), 3);
+    assert_true(sky_setting_stat(s.cache, 2).failing);
+    assert_int_equal(sky_setting_do(s.cache, SKY_OP_REMOVE, 1, NULL), SKY_E_UNAVAILABLE);
+    sky_one put;
+    sky_one_make(&put, 1);
+    put.item.name = "name";
+    put.item.name_bytes = 4;
+    assert_int_equal(sky_one_run(s.cache, SKY_OP_PUT, &put, NULL), SKY_E_UNAVAILABLE);
+    assert_true(sky_setting_far_has(s.far[0], 1)); /* but an older one may be left there */
+    put.item.name = NULL;
+    put.item.name_bytes = 0;
+    assert_int_equal(sky_one_run(s.cache, SKY_OP_PUT, &put, &(sky_call){.tiers = 4}), SKY_E_IO);
+    sky_cache_close(s.cache);
+}
+
 static void a_newer_put_wins_in_every_tier(void **state) {
     (void)state;
     enum { PUTS = 10 };
@@ -257,6 +280,7 @@ int main(void) {
         cmocka_unit_test(a_cancelled_batch_lets_go_of_its_buffers),
         cmocka_unit_test(a_failing_tier_is_left_out_and_tried_again),
         cmocka_unit_test(what_fails_behind_a_tier_is_no_failure_of_it),
+        cmocka_unit_test(a_store_of_others_that_is_away_is_unavailable),
         cmocka_unit_test(a_newer_put_wins_in_every_tier),
         cmocka_unit_test(a_deadline_that_is_over_does_not_keep_the_cache_awake),
         cmocka_unit_test(short_deadlines_say_nothing_against_a_tier),
