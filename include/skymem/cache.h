@@ -393,8 +393,8 @@ typedef struct {
 
 /* Read and check every byte of every tier.
  * Errors: SKY_E_PARAM, SKY_E_FORKED, SKY_E_CANCELLED (sky_verify_cancel); the first that a tier
- *         said of what it cannot read, such as SKY_E_IO: everything else is checked, and what is
- *         damaged dropped */
+ *         said of what it cannot read, such as SKY_E_IO: everything else is checked, what is
+ *         damaged dropped, and *out tells of it */
 SKY_API sky_status sky_verify(sky_cache *cache, sky_verify_report *out);
 /* End every sky_verify of the cache under way on other threads: each returns SKY_E_CANCELLED after
  * the entry that it reads. What another process checks (shm:, skymem://) it checks to the end.

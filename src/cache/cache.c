@@ -628,7 +628,7 @@ sky_status sky_verify(sky_cache *c, sky_verify_report *out) {
             first = status;
     }
     verify_enter(c, -1);
-    if (first == SKY_OK)
+    if (first != SKY_E_CANCELLED)
         *out = sum;
     return first;
 }

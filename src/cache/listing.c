@@ -5,6 +5,7 @@
 
 #include <skymem/keys.h>
 
+#include "cache/cache_internal.h"
 #include "tier/shm/frame.h"
 
 /* Where an entry lies in the text, and how good it is: a name before none, then the nearest store.
@@ -17,7 +18,6 @@ typedef struct {
 
 typedef struct {
     sky_status status;
-    uint32_t tier; /* 1 + the one; 0: all */
     uint8_t *text;
     size_t text_bytes, room;
     place *places;
@@ -38,8 +38,6 @@ static bool make_room(void **data, size_t needed, size_t more, size_t bytes, siz
 static bool note_entry(void *context, const sky_entry *entry) {
     listing *l = context;
     size_t at = l->text_bytes;
-    if (l->tier != 0 && entry->tier != l->tier - 1)
-        return true;
     void *text = l->text, *places = l->places;
     bool ok = make_room(&text, at + SKY_SHM_ENTRY_BYTES_MAX, 64 * SKY_SHM_ENTRY_BYTES_MAX, 1,
                         &l->room) &&
@@ -87,9 +85,10 @@ static sky_status drop_copies(listing *l) {
 }
 
 sky_status sky__listing(sky_cache *cache, uint32_t tier, uint8_t **text, size_t *bytes) {
-    listing l = {.status = SKY_OK, .tier = tier};
-    sky_status status = sky_list(cache, note_entry, &l);
-    if (l.status == SKY_OK && sky_tier_count(cache) > 1)
+    listing l = {.status = SKY_OK};
+    sky_tier *one = tier ? sky__cache_tier(cache, tier - 1) : NULL;
+    sky_status status = one ? one->ops->list(one, note_entry, &l) : sky_list(cache, note_entry, &l);
+    if (l.status == SKY_OK && !one && sky_tier_count(cache) > 1)
         l.status = drop_copies(&l);
     free(l.places);
     if (l.text_bytes == 0) {
