@@ -23,7 +23,7 @@
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_NOT_FOUND = 3, CLI_UNAVAILABLE = 4 };
 
 /* When a verb with a key exits 4. */
-#define CLI_UNAVAILABLE_SAYS "satellites that may hold the key do not answer"
+#define CLI_UNAVAILABLE_SAYS "satellites or hosts that may hold the key do not answer"
 
 #define CLI_OPTIONS_MAX    40
 #define CLI_LIST_MAX       16

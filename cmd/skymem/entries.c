@@ -76,14 +76,20 @@ static int by_key(const void *a, const void *b) {
 }
 
 int cli_entries_read(const cli *c, const cli_store *store, cli_entries *e) {
-    sky_status status = sky_list(store->cache, add_entry, e);
-    if (status != SKY_OK)
-        return cli_failed(c, "the tiers cannot be listed: %s", sky_status_text(status));
+    e->left_out = sky_list(store->cache, add_entry, e);
     if (e->failed)
         return cli_failed(c, "out of memory");
     if (e->count)
         qsort(e->entries, e->count, sizeof *e->entries, by_key);
     return CLI_OK;
+}
+
+int cli_entries_end(const cli *c, const cli_store *store, const cli_entries *e) {
+    char why[CLI_WHY_BYTES];
+    if (e->left_out == SKY_OK)
+        return CLI_OK;
+    cli_failure_says(store, e->left_out, why, sizeof why);
+    return cli_failed(c, "incomplete: %s", why);
 }
 
 void cli_entries_free(cli_entries *e) {

@@ -28,9 +28,13 @@ typedef struct {
     size_t prefix_bytes;
     const cli_key *only; /* only this key, shown as it was written; NULL: any */
     bool failed;         /* out of memory */
+    sky_status left_out; /* SKY_OK, or what a tier said whose entries are not among these */
 } cli_entries;
 
+/* All that can be read: a tier that cannot be is told of by cli_entries_end. */
 int cli_entries_read(const cli *c, const cli_store *store, cli_entries *e);
+/* Once the others' work is done and reported: fails when a tier was left out, and says which. */
+int cli_entries_end(const cli *c, const cli_store *store, const cli_entries *e);
 void cli_entries_free(cli_entries *e);
 /* "soon", "last", or "" of the normal class. */
 const char *cli_entry_evict(const cli_entry *entry);

@@ -194,6 +194,8 @@ static const char *say_meaning(const cli_store *store, size_t tier, const sky_ti
                    : "permission denied; mend the rights of this folder or name another";
     case SKY_E_UNAVAILABLE:
     case SKY_E_IO:
+        if (strncmp(stat->url, "skymem:", 7) == 0 && strstr(stat->note, "no answer"))
+            return stat->note;
         if (strncmp(stat->url, "skymem:", 7) == 0 || strncmp(stat->url, "shm:", 4) == 0)
             return "its host does not answer, or a store of that host failed; 'skymem health' "
                    "tells which";
@@ -283,12 +285,18 @@ static size_t only_far_tier(const cli_store *store) {
     return found;
 }
 
+static bool is_failing(const cli_store *store, size_t tier) {
+    sky_tier_stat stat = {0};
+    sky_cache_stat(store->cache, tier, &stat);
+    return stat.failing || cli_store_metric(store, tier, SKY_METRIC_TIER_ERRORS) > 0;
+}
+
 /* The tier that something failed in; SKY_TIER_NONE when nothing tells. */
 static size_t tier_to_blame(const cli_store *store, sky_status status) {
     if (status != SKY_E_IO && status != SKY_E_UNAVAILABLE && status != SKY_E_DENIED)
         return SKY_TIER_NONE;
     for (size_t i = 0; i < store->tier_count; i++)
-        if (sky_cache_metric(store->cache, i, SKY_METRIC_TIER_ERRORS) > 0)
+        if (is_failing(store, i))
             return i;
     return only_far_tier(store);
 }
@@ -353,6 +361,16 @@ int cli_key_failed(const cli *c, const cli_store *store, size_t tier, const cli_
     return cli_failed(c, "%s: %s", key->shown, why);
 }
 
+int cli_key_left(const cli *c, const cli_store *store, size_t tier, const cli_key *key,
+                 const char *done) {
+    char why[CLI_WHY_BYTES];
+    if (tier == SKY_TIER_NONE)
+        cli_failure_says(store, SKY_E_UNAVAILABLE, why, sizeof why);
+    else
+        cli_tier_says(store, tier, SKY_E_UNAVAILABLE, why, sizeof why);
+    return cli_unavailable(c, "%s: %s: %s", key->shown, done, why);
+}
+
 int cli_refuse_unlisted(const cli *c, const cli_store *store) {
     for (size_t i = 0; i < store->tier_count; i++)
         if (cli_store_is(store, i, SKY_TIER_UNLISTED))
@@ -408,7 +426,11 @@ static bool is_partly_done(const cli *c, const cli_store *store, const cli_key *
                         key->shown, done, r.unheard_chunks, r.told_chunks, then[op]);
         return true;
     }
-    return false;
+    size_t tier = tier_to_blame(store, SKY_E_UNAVAILABLE);
+    bool sky = tier != SKY_TIER_NONE && cli_store_is(store, tier, CLI_REAL_SKY);
+    if (op == SKY_OP_REMOVE && !sky)
+        cli_key_left(c, store, tier, key, "removed, but not everywhere");
+    return op == SKY_OP_REMOVE && !sky;
 }
 
 int cli_key_verb(cli *c, sky_op op, const char *done) {

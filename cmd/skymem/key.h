@@ -43,7 +43,11 @@ int cli_key_status(const cli *c, const cli_key *key, sky_status status);
 /* The same, and which tier said it; SKY_TIER_NONE: not known. */
 int cli_key_failed(const cli *c, const cli_store *store, size_t tier, const cli_key *key,
                    sky_status status);
-#define CLI_WHY_BYTES 1024 /* for what these two say */
+/* A tier did not answer, so that what `done` says is all that was done: CLI_UNAVAILABLE, after
+ * having said both. SKY_TIER_NONE: it is not known which. */
+int cli_key_left(const cli *c, const cli_store *store, size_t tier, const cli_key *key,
+                 const char *done);
+#define CLI_WHY_BYTES 1024 /* for what these say */
 /* "disk:/var/cache: no room …", with what to do, of a tier that failed. */
 void cli_tier_says(const cli_store *store, size_t tier, sky_status status, char *out,
                    size_t out_bytes);

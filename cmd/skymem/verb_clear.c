@@ -40,12 +40,15 @@ static int report_clear(const cli *c, const amount *a) {
 
 /* ---- entries ---- */
 
-static int remove_entries(const cli *c, const cli_store *store, const cli_entries *e) {
+static int remove_entries(const cli *c, const cli_store *store, cli_entries *e) {
     for (size_t i = 0; i < e->count; i++) {
         sky_item item = {.key = e->entries[i].key};
         const sky_call call = {.tiers = 1u << e->entries[i].tier};
         sky_status status = cli_one(store, SKY_OP_REMOVE, &item, &call);
-        if (status == SKY_OK || status == SKY_MISS) /* it went with the block before it */
+        if (status == SKY_E_UNAVAILABLE) /* it went from where somebody answers */
+            e->left_out = status;
+        if (status == SKY_OK || status == SKY_MISS || /* with the block before it */
+            status == SKY_E_UNAVAILABLE)
             continue;
         char why[CLI_WHY_BYTES];
         cli_tier_says(store, e->entries[i].tier, status, why, sizeof why);
@@ -93,6 +96,8 @@ static int clear_store(cli *c) {
         code = remove_entries(c, &store, &e);
     if (code == CLI_OK)
         code = report_clear(c, &a);
+    if (code == CLI_OK)
+        code = cli_entries_end(c, &store, &e);
     cli_entries_free(&e);
     cli_store_close(&store);
     return code;
@@ -193,7 +198,8 @@ const cli_verb cli_verb_clear = {
             {"bytes", "their size"},
             {NULL, NULL},
         },
-    .failed = "the answer was no, or a tier or a file cannot be removed",
+    .failed = "the answer was no, a tier does not answer (the others are cleared all the same), or "
+              "an entry or a file cannot be removed",
     .not_found = "the folder of the only store is not there",
     .run = clear_run,
 };

@@ -136,6 +136,8 @@ static int du_run(cli *c) {
         du_people(&store, &s);
     if (code == CLI_OK)
         cli_note_unlisted(c, &store);
+    if (code == CLI_OK)
+        code = cli_entries_end(c, &store, &entries);
     free(s.shares);
     cli_prompts_free(&prompts);
     cli_entries_free(&entries);
@@ -163,6 +165,7 @@ const cli_verb cli_verb_du = {
              "name (null: not known), bytes, blocks, prompts"},
             {NULL, NULL},
         },
+    .failed = "a tier does not answer or cannot be read (the others are counted all the same)",
     .not_found = "the folder of the only store is not there",
     .run = du_run,
 };

@@ -11,7 +11,8 @@ typedef struct {
     char **shown;    /* [count] */
     bool *there;     /* [count]: in any tier */
     size_t count;
-    json_t *tiers; /* a row for each */
+    json_t *tiers; /* a row for each that answered */
+    size_t away;   /* SKY_TIER_NONE, or the last that did not */
 } looking;
 
 static bool make_room(looking *l, size_t count) {
@@ -80,10 +81,13 @@ static int look_in(const cli *c, looking *l, size_t tier) {
     char why[CLI_WHY_BYTES];
     uint64_t keys = 0, bytes = 0, pinned = 0;
     sky_status status = ask_tier(l, tier);
+    if (status == SKY_E_UNAVAILABLE) {
+        l->away = tier;
+        return CLI_OK;
+    }
     if (status != SKY_OK) {
         cli_tier_says(&l->store, tier, status, why, sizeof why);
-        return status == SKY_E_UNAVAILABLE ? cli_unavailable(c, "%s", why)
-                                           : cli_failed(c, "%s", why);
+        return cli_failed(c, "%s", why);
     }
     for (size_t i = 0; i < l->count; i++) {
         bool ok = l->items[i].status == SKY_OK;
@@ -150,11 +154,17 @@ static int report_lookup(cli *c, const looking *l) {
         print_people(l, found, leads, tokens);
     }
     json_decref(missing);
+    if (code == CLI_OK && l->away != SKY_TIER_NONE && found < l->count) {
+        char why[CLI_WHY_BYTES];
+        cli_tier_says(&l->store, l->away, SKY_E_UNAVAILABLE, why, sizeof why);
+        return cli_unavailable(c, "nothing is known of %zu of %zu keys: %s", l->count - found,
+                               l->count, why);
+    }
     return code == CLI_OK && found == 0 ? CLI_NOT_FOUND : code;
 }
 
 static int lookup_run(cli *c) {
-    looking l = {.tiers = json_array()};
+    looking l = {.tiers = json_array(), .away = SKY_TIER_NONE};
     int code = cli_given(c, "tokens") ? take_tokens(c, &l) : take_keys(c, &l);
     if (code == CLI_OK)
         code = inside_open(c, &l.store);
@@ -206,7 +216,7 @@ const cli_verb cli_verb_lookup = {
             {"found", "how many of them some tier has"},
             {"leading", "how many at the front of the list, without a gap"},
             {"leading_tokens", "with --tokens: the tokens of these blocks"},
-            {"tiers", "per tier: tier, keys, leading, bytes, pinned"},
+            {"tiers", "per tier that answered: tier, keys, leading, bytes, pinned"},
             {"missing", "keys that no tier has"},
             {NULL, NULL},
         },

@@ -144,6 +144,8 @@ static int ls_run(cli *c) {
         code = list_entries(c, &store, &entries);
     if (code == CLI_OK)
         cli_note_unlisted(c, &store);
+    if (code == CLI_OK)
+        code = cli_entries_end(c, &store, &entries);
     cli_entries_free(&entries);
     cli_store_close(&store);
     return code;
@@ -200,6 +202,7 @@ const cli_verb cli_verb_ls = {
             {"words", "of a prompt whose first words were kept"},
             {NULL, NULL},
         },
+    .failed = "a tier does not answer or cannot be read (the others are listed all the same)",
     .not_found = "the folder of the only store is not there",
     .run = ls_run,
 };

@@ -12,6 +12,7 @@ typedef struct {
     cli_prompts prompts;
     size_t to;
     uint64_t moved, bytes;
+    size_t away; /* SKY_TIER_NONE, or the last that did not answer what was asked of it */
     json_t *missing;
 } moving;
 
@@ -23,14 +24,16 @@ static sky_status run_in(const moving *m, uint32_t tiers, sky_op op, sky_item *i
 }
 
 /* The tier that has it, the target last; SKY_TIER_NONE: none has. *has: what that said. */
-static size_t find_source(const moving *m, const sky_key *key, sky_item *has) {
+static size_t find_source(moving *m, const sky_key *key, sky_item *has) {
     for (size_t i = 0; i <= m->store.tier_count; i++) {
         size_t tier = i < m->store.tier_count ? i : m->to;
         if (i == m->to)
             continue;
         *has = (sky_item){.key = *key};
-        if (run_in(m, 1u << tier, SKY_OP_HAS, has) == SKY_OK)
+        sky_status status = run_in(m, 1u << tier, SKY_OP_HAS, has);
+        if (status == SKY_OK)
             return tier;
+        m->away = status == SKY_E_UNAVAILABLE ? tier : m->away;
     }
     return SKY_TIER_NONE;
 }
@@ -72,14 +75,19 @@ static int copy_entry(moving *m, sky_item *item) {
     return cli_failed(m->c, "%s; nothing was removed", why);
 }
 
-static int drop_elsewhere(const moving *m, const sky_key *key) {
-    const uint32_t others = ((1u << m->store.tier_count) - 1) & ~(1u << m->to);
-    sky_item item = {.key = *key};
-    sky_status status = others ? run_in(m, others, SKY_OP_REMOVE, &item) : SKY_OK;
-    return status == SKY_OK || status == SKY_MISS
-               ? CLI_OK
-               : cli_failed(m->c, "the copies elsewhere were not removed: %s",
-                            sky_status_text(status));
+static int drop_elsewhere(moving *m, const sky_key *key) {
+    char why[CLI_WHY_BYTES];
+    for (size_t tier = 0; tier < m->store.tier_count; tier++) {
+        sky_item item = {.key = *key};
+        sky_status status = tier == m->to ? SKY_OK : run_in(m, 1u << tier, SKY_OP_REMOVE, &item);
+        m->away = status == SKY_E_UNAVAILABLE ? tier : m->away;
+        if (status == SKY_OK || status == SKY_MISS || status == SKY_E_UNAVAILABLE)
+            continue;
+        cli_tier_says(&m->store, tier, status, why, sizeof why);
+        return cli_failed(m->c, "%s; copies elsewhere than in %s were left", why,
+                          m->store.names[m->to]);
+    }
+    return CLI_OK;
 }
 
 /* ---- what goes along ---- */
@@ -137,7 +145,7 @@ static int move_key(moving *m, const char *text) {
 
 static int report_move(const moving *m) {
     size_t missing = json_array_size(m->missing);
-    char size[24], count[CLI_COUNT_TEXT_BYTES];
+    char size[24], count[CLI_COUNT_TEXT_BYTES], why[CLI_WHY_BYTES];
     int code = CLI_OK;
     if (m->c->json)
         code = cli_json_print(m->c, json_pack("{s:s, s:I, s:I, s:O}", "to", m->store.names[m->to],
@@ -146,11 +154,15 @@ static int report_move(const moving *m) {
     else
         printf("%s in %s, %s; %zu not found\n", cli_count_text(m->moved, "entry", "entries", count),
                m->store.names[m->to], cli_bytes_text(m->bytes, size), missing);
+    if (code == CLI_OK && m->away != SKY_TIER_NONE) {
+        cli_tier_says(&m->store, m->away, SKY_E_UNAVAILABLE, why, sizeof why);
+        return cli_unavailable(m->c, "incomplete: %s", why);
+    }
     return code == CLI_OK && missing > 0 ? CLI_NOT_FOUND : code;
 }
 
 static int move_run(cli *c) {
-    moving m = {.c = c, .missing = json_array()};
+    moving m = {.c = c, .away = SKY_TIER_NONE, .missing = json_array()};
     int code = cli_given(c, "to") ? inside_open(c, &m.store)
                                   : cli_usage(c, "--to TIER says where the entries go");
     if (code == CLI_OK) {
@@ -210,5 +222,6 @@ const cli_verb cli_verb_move = {
             {NULL, NULL},
         },
     .not_found = "no tier has one of the keys; the others were moved",
+    .unavailable = true,
     .run = move_run,
 };

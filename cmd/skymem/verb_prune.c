@@ -144,7 +144,9 @@ static sky_status remove_entry(pruning *p, size_t i) {
     const sky_call call = {.tiers = 1u << entry->tier};
     sky_status status = cli_flag(p->c, "dry-run") ? SKY_OK
                                                   : cli_one(&p->store, SKY_OP_REMOVE, &item, &call);
-    if (status != SKY_OK && status != SKY_MISS) /* a miss: another process was quicker */
+    if (status == SKY_E_UNAVAILABLE) /* it went from where somebody answers */
+        p->entries.left_out = status;
+    else if (status != SKY_OK && status != SKY_MISS) /* a miss: another process was quicker */
         return status;
     if (!cli_is_record(entry)) {
         p->removed++;
@@ -261,6 +263,8 @@ static int prune_run(cli *c) {
         code = report_prune(&p);
     if (code == CLI_OK && p.model && p.removed == 0)
         cli_note(c, "no blocks of model %s went; skymem ls names the models", p.model);
+    if (code == CLI_OK)
+        code = cli_entries_end(c, &p.store, &p.entries);
     free(p.chosen);
     free(p.unused_s);
     cli_prompts_free(&p.prompts);
@@ -311,7 +315,8 @@ const cli_verb cli_verb_prune = {
             {"dry_run", "whether they are still there"},
             {NULL, NULL},
         },
-    .failed = "a tier cannot be read or refuses to remove something",
+    .failed = "a tier does not answer or cannot be read (the others are pruned all the same), or "
+              "refuses to remove something",
     .not_found = "the folder of the only store is not there",
     .run = prune_run,
 };

@@ -4,11 +4,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#define OLDER_MAY_BE_LEFT "stored, but an older value may be left"
+
 /* What became of the value in each tier. */
 typedef struct {
     sky_status tiers[SKY_TIERS_MAX];
     uint64_t evicted[SKY_TIERS_MAX]; /* entries that went meanwhile, to make room */
     bool lacks[SKY_TIERS_MAX];       /* fewer copies or less parity than asked */
+    size_t older;                    /* SKY_TIER_NONE, or the tier that may keep an older value */
     uint32_t chunks;                 /* in which it flew, where a sky holds it; else 1 */
     uint64_t version;                /* of a value that a sky stored; 0: it keeps none */
 } placed;
@@ -46,7 +49,7 @@ static int put_if_version(const cli *c, const cli_store *store, const cli_key *k
     size_t tier = cli_version_tier(c, store);
     sky_span span = {value->data, value->bytes};
     sky_item item = cli_key_item(key);
-    *out = (placed){.chunks = 1};
+    *out = (placed){.chunks = 1, .older = SKY_TIER_NONE};
     if (tier == SKY_TIER_NONE)
         return CLI_FAILED;
     item.spans = &span;
@@ -91,11 +94,26 @@ static sky_status read_back(const cli *c, const cli_store *store, const cli_key 
     return SKY_OK;
 }
 
+/* No get may find an older value of the name in a tier that did not take this one. SKY_TIER_NONE:
+ * none is left; else the tier that may still have one. */
+static size_t drop_older(const cli_store *store, const cli_key *key, const sky_status *tiers) {
+    size_t left = SKY_TIER_NONE;
+    for (size_t i = 0; key->name_bytes > 0 && i < store->tier_count; i++) {
+        sky_item item = cli_key_item(key);
+        const sky_call call = {.durable = true, .tiers = 1u << i};
+        sky_status status = tiers[i] == SKY_OK ? SKY_OK
+                                               : cli_one(store, SKY_OP_REMOVE, &item, &call);
+        if (status != SKY_OK && status != SKY_MISS)
+            left = i;
+    }
+    return left;
+}
+
 /* Stored is what a tier beyond memory took, or memory when there is nothing else. */
 static int put_all(cli *c, cli_store *store, const cli_key *key, const cli_blob *value,
                    placed *out) {
     size_t failed = SKY_TIER_NONE, beyond = 0, stored = 0, in_memory = 0;
-    *out = (placed){.chunks = 1};
+    *out = (placed){.chunks = 1, .older = SKY_TIER_NONE};
     store->put_bytes = value->bytes;
     store->put_ends = cli_count(c, "ttl") > 0;
     const sky_call call = {.durable = true,
@@ -114,9 +132,13 @@ static int put_all(cli *c, cli_store *store, const cli_key *key, const cli_blob 
         if (*status != SKY_OK && (failed == SKY_TIER_NONE || is_memory(store, failed)))
             failed = i;
     }
-    if (stored > 0 || (beyond == 0 && in_memory > 0))
-        return CLI_OK;
-    return cli_key_failed(c, store, failed, key, out->tiers[failed]);
+    bool sky = failed != SKY_TIER_NONE && cli_store_is(store, failed, CLI_REAL_SKY);
+    if (stored == 0 && beyond > 0 && out->tiers[failed] == SKY_E_UNAVAILABLE && !sky)
+        return cli_key_left(c, store, failed, key, OLDER_MAY_BE_LEFT); /* behind a daemon */
+    if (stored == 0 && (beyond > 0 || in_memory == 0))
+        return cli_key_failed(c, store, failed, key, out->tiers[failed]);
+    out->older = drop_older(store, key, out->tiers);
+    return CLI_OK;
 }
 
 /* One more of a list of names parted by commas. */
@@ -137,6 +159,8 @@ static int put_report(const cli *c, const cli_store *store, const cli_key *key, 
             cli_note(c, "%s: %s evicted from %s to make room", key->shown,
                      cli_count_text(p->evicted[i], "entry was", "entries were", count),
                      store->names[i]);
+        if (p->tiers[i] != SKY_OK && p->older == i) /* its own sentence follows */
+            continue;
         if (p->tiers[i] != SKY_OK) {
             cli_tier_says(store, i, p->tiers[i], why, sizeof why);
             cli_note(c, "%s: not stored in %s: %s", key->shown, store->names[i], why);
@@ -204,6 +228,8 @@ static int put_run(cli *c) {
         code = put_report(c, &store, &key, value.bytes, &p);
     if (code == CLI_OK)
         cli_note_edited(c, &store);
+    if (code == CLI_OK && p.older != SKY_TIER_NONE)
+        code = cli_key_left(c, &store, p.older, &key, OLDER_MAY_BE_LEFT);
     cli_store_close(&store);
     cli_blob_free(&value);
     cli_key_free(&key);
@@ -219,7 +245,9 @@ const cli_verb cli_verb_put = {
              "has stored or refused it; "
              "on disk it is then safe against a crash.\n"
              "A value that a sky stored is read back at once. A tier that refused the value, or "
-             "gave back another, is named on standard error.",
+             "gave back another, is named on standard error, and drops what it had of the key. "
+             "If it does not answer, it may keep an older value, and the command exits 4: put it "
+             "again when it answers.",
     .settings = CLI_SET_KEYS,
     .makes_folders = true,
     .options =
@@ -267,5 +295,6 @@ const cli_verb cli_verb_put = {
         },
     .failed = "the value cannot be read, no tier took it (one beyond memory where there is any), "
               "or another version is stored than --if-version says",
+    .unavailable = true,
     .run = put_run,
 };

@@ -262,6 +262,13 @@ static void add_version(const cli_store *store, const cli_key *key, size_t tier,
         json_object_set_new(to, "version", json_integer((json_int_t)has.version));
 }
 
+/* A copy was found; a tier that does not answer may have another. */
+static void note_left_out(const cli *c, const cli_store *store, sky_status status) {
+    char why[CLI_WHY_BYTES];
+    cli_failure_says(store, status, why, sizeof why);
+    cli_note(c, "perhaps not all copies: %s", why);
+}
+
 static int stat_key(cli *c, const cli_store *store) {
     cli_key key;
     cli_entries entries = {0};
@@ -287,6 +294,8 @@ static int stat_key(cli *c, const cli_store *store) {
     } else if (code == CLI_OK) {
         print_copies(store, &entries);
     }
+    if (code == CLI_OK && entries.left_out != SKY_OK)
+        note_left_out(c, store, entries.left_out);
     cli_entries_free(&entries);
     cli_key_free(&key);
     return code;

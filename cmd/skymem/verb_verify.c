@@ -101,26 +101,32 @@ static int verify_key(cli *c, const cli_store *store, const cli_key *key) {
     if (code != CLI_OK || (sound > 0 && worst == SKY_MISS))
         return code;
     return worst == SKY_MISS ? cli_key_status(c, key, SKY_MISS)
-           : sound > 0       ? cli_failed(c, "%s: not every tier could give it back", key->shown)
-                             : cli_key_failed(c, store, SKY_TIER_NONE, key, worst);
+           : sound > 0 && worst != SKY_E_UNAVAILABLE
+               ? cli_failed(c, "%s: not every tier could give it back", key->shown)
+               : cli_key_failed(c, store, SKY_TIER_NONE, key, worst);
+}
+
+/* All tiers together; of one that does not answer the report of the others stands. */
+static int verify_all(const cli *c, const cli_store *store) {
+    sky_verify_report report = {0};
+    char why[CLI_WHY_BYTES];
+    sky_status status = sky_verify(store->cache, &report);
+    int code = verify_report(c, &report);
+    if (code == CLI_OK)
+        cli_note_unlisted(c, store);
+    if (code != CLI_OK || status == SKY_OK)
+        return code;
+    cli_failure_says(store, status, why, sizeof why);
+    return cli_failed(c, "incomplete: %s", why);
 }
 
 static int verify_run(cli *c) {
     cli_store store = {0};
     if (c->argument_count > 0)
         return cli_with_key(c, verify_key);
-    sky_verify_report report = {0};
     int code = cli_store_open(c, &store);
-    if (code == CLI_OK) {
-        sky_status status = sky_verify(store.cache, &report);
-        if (status == SKY_OK) {
-            code = verify_report(c, &report);
-            cli_note_unlisted(c, &store);
-        } else {
-            code = cli_failed(c, "the tiers cannot be read: %s; see skymem stat",
-                              sky_status_text(status));
-        }
-    }
+    if (code == CLI_OK)
+        code = verify_all(c, &store);
     cli_store_close(&store);
     return code;
 }
@@ -155,8 +161,8 @@ const cli_verb cli_verb_verify = {
              "what interrupted writes left, and blocks whose parent is gone, now dropped"},
             {NULL, NULL},
         },
-    .failed =
-        "a tier cannot be read, or something was damaged (the report is printed all the same)",
+    .failed = "a tier does not answer or cannot be read, or something was damaged (the report is "
+              "printed all the same)",
     .not_found = "the folder of the only store is not there, or no tier has KEY",
     .unavailable = true,
     .run = verify_run,

@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# Proves what verbs do while a host that is a tier does not answer: the other tiers are used, and
+# what could not be reached is said. Verbs with a key exit 4 when that host may hold it, others 1;
+# the same with a daemon in between and without, at the first question and once the tier is skipped.
+. "$(dirname "$0")/common.sh"
+umask 077
+head -c 32 /dev/urandom | od -An -vtx1 | tr -d ' \n' >"$work/key"
+gone=$(python3 -c 'import socket
+s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+away="skymem://127.0.0.1:$gone?key=$work/key&away=yes"
+echo "the value" >"$work/value"
+
+# each CODE TEXT: the same through $where, a daemon over mem, disk and the host that is away, or
+# these. TEXT is why; CODE is of verify KEY, which reads a daemon's nearest copy and each tier here.
+each() {
+    local why=$2
+    expect 4 "$skymem" put one "$work/value" "${where[@]}"
+    grep -q 'an older value may be left' "$work/err" || fail "put: $(cat "$work/err")"
+    for _ in 1 2 3 4; do # the tier is skipped from the third on
+        expect 4 "$skymem" get none "${where[@]}"
+        says "$why"
+    done
+    expect 0 "$skymem" get one "${where[@]}"
+    cmp -s "$work/value" "$work/out" || fail "another value"
+    expect 4 "$skymem" stat none "${where[@]}"
+    expect 0 "$skymem" stat one "${where[@]}" --json
+    holds 'o["key"] == "one" and o["bytes"] == 10'
+    says "perhaps not all copies"
+    expect 1 "$skymem" ls "${where[@]}" --json
+    says "incomplete: "
+    holds 'o["key"] == "one"'
+    expect 1 "$skymem" du "${where[@]}" --json
+    says "$why"
+    holds 'sum(t["entries"] for t in o["tiers"]) >= 1'
+    expect 1 "$skymem" verify "${where[@]}" --json
+    says "incomplete: "
+    holds 'o["entries"] >= 1 and o["corrupt"] == 0'
+    expect "$1" "$skymem" verify one "${where[@]}"
+    expect 0 "$skymem" pin one "${where[@]}"
+    expect 0 "$skymem" unpin one "${where[@]}"
+    expect 0 "$skymem" lookup one "${where[@]}"
+    expect 4 "$skymem" lookup one none "${where[@]}" --json
+    says "nothing is known of 1 of 2 keys"
+    holds 'o["found"] == 1 and o["missing"] == ["none"] and len(o["tiers"]) == 2'
+    expect 4 "$skymem" move one none --to disk "${where[@]}" --json
+    says "incomplete: "
+    holds 'o["moved"] == 1 and o["missing"] == ["none"]'
+    expect 1 "$skymem" health --probe "${where[@]}" --json
+    holds '[t["failing"] for t in o["tiers"]] == [False, False, True]'
+    expect 4 "$skymem" rm one "${where[@]}"
+    says "one: removed, but not everywhere"
+    expect 4 "$skymem" get one "${where[@]}"
+    expect 4 "$skymem" put two "$work/value" "${where[@]}"
+    expect 1 "$skymem" prune --older-than 1d "${where[@]}" --json
+    says "incomplete: "
+    holds 'o["removed"] == 0'
+    expect 1 "$skymem" clear --yes "${where[@]}" --json
+    says "incomplete: "
+    holds 'o["removed"] == 1'
+    expect 4 "$skymem" get two "${where[@]}"
+}
+start_daemon --socket "$work/d.sock" --store mem:8MiB --store "disk:$work/a?max=8MiB" \
+    --store "$away"
+where=(--store "shm:$work/d.sock")
+each 0 "its host does not answer, or a store of that host failed"
+kill -TERM "$daemon"
+wait "$daemon" || fail "exit $? on SIGTERM: $(cat "$work/log")"
+where=(--store mem:8MiB --store "disk:$work/b?max=8MiB" --store "$away")
+each 4 "no answer: "
+
+# a tier that refuses a value drops the older one, which a get would find in it first
+head -c 100000 /dev/urandom >"$work/large"
+where=(--store "disk:$work/small?max=64KiB" --store "disk:$work/b?max=8MiB")
+expect 0 "$skymem" put three "$work/value" "${where[@]}"
+expect 0 "$skymem" put three "$work/large" "${where[@]}" --json
+holds 'o["stored"] == ["disk-2"]'
+expect 0 "$skymem" get three "${where[@]}"
+cmp -s "$work/large" "$work/out" || fail "the older value was found"
+
+# of several hosts what those have that answer is listed
+start_daemon --socket "$work/d.sock" --store mem:8MiB --listen 0 --peer-key "$work/key"
+expect 0 "$skymem" stat --store "shm:$work/d.sock" --json
+port=$(python3 -c 'import json, sys
+print(json.load(open(sys.argv[1]))["peers"]["address"].rsplit(":", 1)[1])' "$work/out")
+printf '127.0.0.1:%s key=%s\n' "$port" "$work/key" "$gone" "$work/key" >"$work/peers"
+expect 0 "$skymem" put four "$work/value" --store "shm:$work/d.sock"
+where=(--store "skymem://?peers=$work/peers")
+expect 1 "$skymem" ls "${where[@]}" --json
+says "1 of 2 peers answer; no answer: 127.0.0.1:$gone"
+holds 'o["key"] == "four"'
+expect 0 "$skymem" get four "${where[@]}"
+expect 4 "$skymem" get none "${where[@]}"
+says "1 of 2 peers answer; no answer: 127.0.0.1:$gone"
+kill -TERM "$daemon"
+wait "$daemon" || fail "exit $? on SIGTERM: $(cat "$work/log")"
+finish
