@@ -287,6 +287,9 @@ typedef struct {
     bool put_ends;                  /* … and it has a time to live */
 } cli_store;
 int cli_store_open(cli *c, cli_store *out);
+/* The same for an operation with a deadline, 0: none, which covers what other hosts take to answer:
+ * the operation waits for them, not the opening. */
+int cli_store_open_by(cli *c, sky_time deadline_ns, cli_store *out);
 int cli_store_open_urls(const cli *c, const char *const *urls, size_t count, cli_store *out);
 void cli_store_close(cli_store *store);
 /* Name the tiers by the schemes of these URLs; a second of the same scheme gets a number. */

@@ -60,11 +60,8 @@ static int store_opened(const cli *c, const char *const *urls, size_t count, sky
     }
     out->tier_count = sky_tier_count(out->cache);
     cli_store_name(urls, out);
-    for (size_t i = 0; i < out->tier_count; i++) {
-        sky_tier_stat stat = {0};
-        sky_cache_stat(out->cache, i, &stat);
-        out->traits[i] = stat.traits;
-    }
+    for (size_t i = 0; i < out->tier_count; i++)
+        out->traits[i] = sky_tier_traits(out->cache, i);
     return CLI_OK;
 }
 
@@ -139,6 +136,29 @@ static bool add_level(cli *c, char **url) {
         url_says(*url, "level"))
         return true;
     return add_setting(url, "level", level->texts[0]);
+}
+
+/* The URL without a setting. */
+static void drop_setting(char *url, const char *key) {
+    for (char *at = strchr(url, '?'); at; at = strchr(at + 1, '&')) {
+        if (strncmp(at + 1, key, strlen(key)) != 0 || at[1 + strlen(key)] != '=')
+            continue;
+        char *next = strchr(at + 1, '&');
+        memmove(next ? at + 1 : at, next ? next + 1 : "", next ? strlen(next) : 1);
+        return;
+    }
+}
+
+int cli_store_open_by(cli *c, sky_time deadline_ns, cli_store *out) {
+    cli_value *v = cli_find(c, "store");
+    for (size_t i = 0; deadline_ns != 0 && i < v->count; i++) {
+        if (strncmp(v->texts[i], "skymem:", 7) != 0)
+            continue;
+        drop_setting(v->texts[i], "away");
+        if (!add_setting(&v->texts[i], "away", "later"))
+            return cli_refused(c, SKY_E_NOMEM, &(sky_error){0});
+    }
+    return cli_store_open(c, out);
 }
 
 /* A verb that only looks must not make a cache out of a mistyped path. */

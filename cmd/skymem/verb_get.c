@@ -86,12 +86,12 @@ static int get_run(cli *c) {
     int code = cli_key_parse(c, c->arguments[0], &key);
     if (code != CLI_OK)
         return code;
-    code = cli_store_open(c, &store);
+    sky_call call = {0};
+    if (cli_given(c, "deadline-ms"))
+        call.deadline_ns = sky_now() + (sky_time)(cli_number(c, "deadline-ms") * 1e6);
+    code = cli_store_open_by(c, call.deadline_ns, &store);
     if (code == CLI_OK) {
         sky_time start = sky_now();
-        sky_call call = {0};
-        if (cli_given(c, "deadline-ms"))
-            call.deadline_ns = start + (sky_time)(cli_number(c, "deadline-ms") * 1e6);
         sky_status status = get_value(&store, &key, &call, &value, &tier, &version);
         double ms = cli_ms(sky_now() - start);
         code = cli_key_failed(c, &store, SKY_TIER_NONE, &key, status);
@@ -110,7 +110,8 @@ const cli_verb cli_verb_get = {
     .name = "get",
     .summary = "Print the value of a key",
     .synopsis = "KEY",
-    .about = "The bytes go to standard output as they were put, or to a file with -o.",
+    .about = "The bytes go to standard output as they were put, or to a file with -o.\n"
+             "--deadline-ms covers what other hosts (skymem:) take to be reached.",
     .settings = CLI_SET_KEYS | CLI_SET_DEADLINE,
     .options =
         (const cli_option[]){

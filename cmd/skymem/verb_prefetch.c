@@ -89,12 +89,12 @@ static int prefetch_run(cli *c) {
         code = cli_usage(
             c, "--at %s: a time to come, in UTC such as 2026-11-21T15:00:00Z, or +SECONDS",
             cli_text(c, "at"));
-    if (code == CLI_OK)
-        code = cli_store_open(c, &store);
-    if (code == CLI_OK && cli_given(c, "at") && !has_sky(&store))
-        code = cli_usage(c, "--at is for a tier in the sky: no --store is sky: or sky+udp:");
     if (cli_given(c, "deadline-ms"))
         call.deadline_ns = sky_now() + (sky_time)(cli_number(c, "deadline-ms") * 1e6);
+    if (code == CLI_OK)
+        code = cli_store_open_by(c, call.deadline_ns, &store);
+    if (code == CLI_OK && cli_given(c, "at") && !has_sky(&store))
+        code = cli_usage(c, "--at is for a tier in the sky: no --store is sky: or sky+udp:");
     for (size_t i = 0; i < c->argument_count && code == CLI_OK; i++)
         code = prefetch_one(c, &store, c->arguments[i], &call, &sum);
     if (code == CLI_OK)

@@ -427,6 +427,9 @@ typedef struct {
 
 /* How many tiers there are, nearest first. */
 SKY_API size_t sky_tier_count(const sky_cache *cache);
+/* What a tier is: SKY_TIER_LEASES and the others, as in sky_tier_stat, and without asking it. 0: no
+ * such tier. */
+SKY_API uint32_t sky_tier_traits(const sky_cache *cache, size_t tier);
 /* What a tier is, and how it is now.
  * Errors: SKY_E_PARAM: no such tier */
 SKY_API sky_status sky_cache_stat(sky_cache *cache, size_t tier, sky_tier_stat *out);

@@ -123,6 +123,11 @@ void sky__cache_add(sky_cache *c, sky_tier *tier) {
     c->slots[c->slot_count++] = (sky__slot){.tier = tier, .check_at = SKY_TIME_NEVER};
 }
 
+/* After the scheme of a URL. */
+static void name_kind(sky__slot *s, const char *url) {
+    snprintf(s->kind, sizeof s->kind, "%.*s", (int)strcspn(url, ":"), url);
+}
+
 sky_status sky__cache_start_stepped(sky_cache *c) {
     assert(c->slot_count > 0);
     uint64_t leased_max = UINT64_MAX;
@@ -130,11 +135,13 @@ sky_status sky__cache_start_stepped(sky_cache *c) {
         sky__slot *s = &c->slots[t];
         sky_tier_stat stat;
         sky_counts counts = {0};
-        s->tier->ops->stat(s->tier, &stat, &counts);
-        snprintf(s->kind, sizeof s->kind, "%.*s", (int)strcspn(stat.url, ":"), stat.url);
+        bool lends = t == 0 && sky__near_leases(c);
         s->write_back_bytes_max = leased_max;
-        if (t == 0 && sky__near_leases(c))
-            leased_max = counts.tier.bytes_max / 2;
+        if (s->kind[0] && !lends)
+            continue; /* another host is not asked, and so not waited for */
+        s->tier->ops->stat(s->tier, &stat, &counts);
+        name_kind(s, stat.url);
+        leased_max = lends ? counts.tier.bytes_max / 2 : leased_max;
     }
     return SKY_OK;
 }
@@ -207,6 +214,7 @@ static sky_status open_tier(sky_cache *c, const char *text, sky_error *error) {
     if (status == SKY_OK) {
         sky_log(SKY_LOG_INFO, "opened %s as tier %zu", shown, c->slot_count);
         sky__cache_add(c, tier);
+        name_kind(&c->slots[c->slot_count - 1], text);
     } else {
         sky_log(SKY_LOG_INFO, "cannot open %s: %s", shown, sky_status_text(status));
     }
@@ -643,4 +651,8 @@ void sky_verify_cancel(sky_cache *c) {
 
 size_t sky_tier_count(const sky_cache *c) {
     return is_ours(c) ? c->slot_count : 0;
+}
+
+uint32_t sky_tier_traits(const sky_cache *c, size_t tier) {
+    return is_ours(c) && tier < c->slot_count ? c->slots[tier].tier->traits : 0;
 }

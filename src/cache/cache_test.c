@@ -65,6 +65,10 @@ static void all_tiers_are_listed_and_verified(void **state) {
     assert_int_equal(sky_tier_count(s.cache), 3);
     sky_tier_stat stat;
     assert_int_equal(sky_cache_stat(s.cache, 3, &stat), SKY_E_PARAM);
+    assert_int_equal(sky_tier_traits(s.cache, 0), sky_setting_stat(s.cache, 0).traits);
+    assert_true(sky_tier_traits(s.cache, 0) & SKY_TIER_LEASES);
+    assert_int_equal(sky_tier_traits(s.cache, 3), 0);
+    assert_int_equal(sky_tier_traits(NULL, 0), 0);
     sky_cache_close(s.cache);
 }
 

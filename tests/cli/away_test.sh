@@ -68,6 +68,35 @@ wait "$daemon" || fail "exit $? on SIGTERM: $(cat "$work/log")"
 where=(--store mem:8MiB --store "disk:$work/b?max=8MiB" --store "$away")
 each 4 "no answer: "
 
+# a deadline covers the opening too: a host that takes connections and says nothing costs no more
+python3 - >"$work/silent" <<'PYTHON' &
+import signal, socket
+s = socket.socket()
+s.bind(("127.0.0.1", 0))
+s.listen(8)
+print(s.getsockname()[1], flush=True)
+signal.pause()
+PYTHON
+silent=$!
+for _ in $(seq 400); do
+    [ ! -s "$work/silent" ] || break
+    sleep 0.05
+done
+where=(--store "disk:$work/c?max=8MiB")
+expect 0 "$skymem" put one "$work/value" "${where[@]}"
+mute="127.0.0.1:$(cat "$work/silent")"
+printf '%s key=%s\n' "$mute" "$work/key" >"$work/mute"
+for url in "skymem://$mute?key=$work/key" "skymem://$mute?away=yes&key=$work/key" \
+    "skymem://?peers=$work/mute"; do
+    SECONDS=0
+    expect 0 "$skymem" get one --deadline-ms 500 "${where[@]}" --store "$url"
+    expect 1 "$skymem" get none --deadline-ms 500 "${where[@]}" --store "$url"
+    says "the deadline passed"
+    [ $SECONDS -lt 5 ] || fail "$url: $SECONDS s for two gets of 0.5 s"
+done
+kill "$silent"
+wait "$silent" 2>/dev/null
+
 # a tier that refuses a value drops the older one, which a get would find in it first
 head -c 100000 /dev/urandom >"$work/large"
 where=(--store "disk:$work/small?max=64KiB" --store "disk:$work/b?max=8MiB")

@@ -112,7 +112,7 @@ stop_peer
 expect 1 "$skymemd" --socket "$socket" --store mem:8MiB --store "$url"
 says "nobody listens there"
 expect 2 "$skymem" ls --store "$url&away=perhaps"
-says "away is yes or no"
+says "away is yes, no or later"
 there=$url there_port=$port
 start_peer --listen 0 --peer-key "$key" --store "$there&away=yes"
 first=$daemon first_socket=$socket first_port=$port

@@ -18,7 +18,7 @@ sky__peer_patience sky__peer_patience_of_new = {.connect_ns = SKY__PEER_CONNECT_
                                                 .others_ns = SKY__PEER_OTHERS_NS,
                                                 .silent_ns = SKY__PEER_SILENT_NS};
 
-static const char *advice_on(sky_status status, bool plain) {
+const char *sky__peer_advice(sky_status status, bool plain) {
     switch (status) {
     case SKY_MISS:
         return "nobody listens there; start skymemd --listen ADDRESS:PORT --peer-key FILE";
@@ -168,8 +168,9 @@ static sky_status parse_common(sky__peer *p, const sky_url *url, sky_error *erro
     p->lane_count = (uint32_t)lanes;
     const char *away = sky_url_value(url, "away");
     p->may_be_away = away && strcmp(away, "yes") == 0;
-    if (away && !p->may_be_away && strcmp(away, "no") != 0)
-        return sky_fail(error, SKY_E_SYNTAX, "%.200s: away is yes or no", p->url);
+    p->unasked = away && strcmp(away, "later") == 0;
+    if (away && !p->may_be_away && !p->unasked && strcmp(away, "no") != 0)
+        return sky_fail(error, SKY_E_SYNTAX, "%.200s: away is yes, no or later", p->url);
     sky_error why = {0};
     status = sky_peer_carrier_find(sky_url_value(url, "transport"), sky_url_value(url, "provider"),
                                    &p->by, &why);
@@ -208,7 +209,7 @@ static sky_status find_host(sky__peer *p, sky_error *error) {
     if (status == SKY_OK || (is_away(status) && p->may_be_away))
         return SKY_OK;
     return sky_fail(error, status == SKY_MISS ? SKY_E_IO : status, "%.200s: %s", p->url,
-                    advice_on(status, !p->hosts->key));
+                    sky__peer_advice(status, !p->hosts->key));
 }
 
 /* With the mutex held: wait for all of them, but for the others not long once one has answered.
@@ -249,7 +250,7 @@ static sky_status find_hosts(sky__peer *p, sky_error *error) {
         up += h->last == SKY_OK;
         if (h->last != SKY_OK && !is_away(h->last))
             status = sky_fail(error, h->last, "%.200s: %s: %s", p->url, h->name,
-                              advice_on(h->last, !h->key));
+                              sky__peer_advice(h->last, !h->key));
     }
     sky_mutex_unlock(&p->mutex);
     if (status == SKY_OK && up == 0 && !p->may_be_away)
@@ -272,7 +273,7 @@ static sky_status start_lanes(sky__peer *p, sky_error *error) {
         status = start_lane(&p->lanes[n]);
     if (status != SKY_OK)
         return sky_fail(error, status, "%.200s: no memory, or no descriptors", p->url);
-    if (!p->file)
+    if (!p->file && !p->unasked)
         status = find_host(p, error);
     for (uint32_t n = 0; n < lanes && status == SKY_OK; n++) {
         status = sky_thread_start(&p->lanes[n].thread, "skymem-peer", sky__peer_lane_body,
@@ -280,7 +281,7 @@ static sky_status start_lanes(sky__peer *p, sky_error *error) {
         if (status != SKY_OK)
             (void)sky_fail(error, status, "%.200s: no thread", p->url);
     }
-    return status == SKY_OK && p->file ? find_hosts(p, error) : status;
+    return status == SKY_OK && p->file && !p->unasked ? find_hosts(p, error) : status;
 }
 
 sky_status sky__peer_open(const char *url, sky__peer *p, sky_error *error) {

@@ -245,7 +245,7 @@ static void note_hosts(const sky__peer *p, uint32_t silent, sky_tier_stat *out) 
 static void peer_stat(sky_tier *tier, sky_tier_stat *out, sky_counts *counts) {
     sky__peer *p = peer_of(tier);
     sky_tier_counts sum = {0};
-    sky_status status = SKY_E_IO;
+    sky_status status = SKY_E_IO, reached;
     uint32_t silent = 0;
     *out = (sky_tier_stat){0};
     for (uint32_t i = 0; i < p->host_count; i++) {
@@ -255,17 +255,18 @@ static void peer_stat(sky_tier *tier, sky_tier_stat *out, sky_counts *counts) {
         status = i == 0 || one == SKY_OK ? one : status;
     }
     out->failing = status != SKY_OK;
+    sky_mutex_lock(&p->mutex);
+    reached = p->hosts->last;
+    counts->tier = p->counts;
+    sky_mutex_unlock(&p->mutex);
     snprintf(out->url, sizeof out->url, "%s", p->url);
     if (p->file)
         note_hosts(p, silent, out);
     else if (status != SKY_OK)
-        snprintf(out->note, sizeof out->note, "no answer: %s; is skymemd --listen running there?",
-                 sky_status_text(status));
+        snprintf(out->note, sizeof out->note, "no answer: %s",
+                 sky__peer_advice(reached != SKY_OK ? reached : status, !p->hosts->key));
     else if (p->hosts->suite == SKY_SUITE_PLAIN)
         snprintf(out->note, sizeof out->note, "plain: neither encrypted nor authenticated");
-    sky_mutex_lock(&p->mutex);
-    counts->tier = p->counts;
-    sky_mutex_unlock(&p->mutex);
     counts->tier.late = sky_batches_late(tier->batches);
     counts->tier.entries = sum.entries;
     counts->tier.bytes_used = sum.bytes_used;

@@ -23,7 +23,8 @@
 #include "tier/tier.h"
 
 /* Connects once, so that a wrong address or key shows here. With away=yes nobody need be there yet;
- * a wrong key still shows if somebody is. Of several hosts one that answers is enough.
+ * a wrong key still shows if somebody is. With away=later nobody is waited for: the first operation
+ * connects, within its deadline. Of several hosts one that answers is enough.
  * Errors: SKY_E_SYNTAX, those of sky_secret_read; SKY_E_IO (nobody listens there, or it is gone),
  *         SKY_E_DEADLINE, SKY_E_DENIED (another key), SKY_E_CORRUPT (it is no host),
  *         SKY_E_UNSUPPORTED (another version, or no such transport or cipher here), SKY_E_BUSY */

@@ -137,6 +137,7 @@ typedef struct sky__peer {
     char url[256];
     sky_peer_carrier by; /* what its connections are carried by */
     bool may_be_away;    /* when it is opened */
+    bool unasked;        /* when it is opened: the first operation connects */
     uint32_t lane_count; /* of each host */
     uint32_t host_count;
     sky__peer_host *hosts;
@@ -183,6 +184,8 @@ struct sky__peer_lane {
 
 /* Fill in what a URL says, and connect. */
 sky_status sky__peer_open(const char *url, sky__peer *p, sky_error *error);
+/* Why a host was not reached, and what to do. */
+const char *sky__peer_advice(sky_status status, bool plain);
 
 /* ---- lane.c ---- */
 
