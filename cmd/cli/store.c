@@ -37,10 +37,11 @@ int cli_scenario_read(const cli *c, const char *path, sky_constellation *constel
     return status == SKY_OK ? CLI_OK : cli_refused(c, status, &error);
 }
 
-/* Of real satellites that were never started the error names a file that nobody knows. */
+/* Of real satellites that were never started the error names a file that nobody knows. What is
+ * wrong in the URL or the scenario comes before that. */
 static void explain_keys(const char *url, sky_error *error) {
     char path[4096], missing[4096];
-    if (strncmp(url, "sky+udp:", 8) != 0)
+    if (strncmp(url, "sky+udp:", 8) != 0 || is_usage(error->status))
         return;
     snprintf(path, sizeof path, "%.*s", (int)strcspn(url + 8, "?"), url + 8);
     if (cli_keys_missing(path, missing, sizeof missing))

@@ -11,12 +11,22 @@ const char *inside_socket(cli *c) {
     return only ? first + 4 : NULL;
 }
 
+/* The URL is wrong, or names a pool or tier that there is not: opening it tells what. */
+static int say_wrong(const cli *c, const char *socket) {
+    char url[512];
+    const char *const urls[] = {url};
+    sky_cache *cache = NULL;
+    sky_error error = {0};
+    snprintf(url, sizeof url, "shm:%s", socket);
+    sky_status status = sky_cache_open(urls, 1, &cache, &error);
+    sky_cache_close(cache);
+    return status == SKY_OK ? cli_usage(c, "%s: there is no such pool or tier", url)
+                            : cli_refused(c, status, &error);
+}
+
 static int daemon_failed(const cli *c, const char *socket, sky_status status) {
     if (status == SKY_E_PARAM)
-        return cli_usage(c,
-                         "shm:%s: a socket's path has 1 to 107 bytes; or there is no such "
-                         "pool or tier",
-                         socket);
+        return say_wrong(c, socket);
     if (status == SKY_MISS)
         return cli_failed(c, "shm:%s: nobody listens there; is skymemd --socket %s running?",
                           socket, socket);

@@ -82,6 +82,13 @@ calibration=$(ls share/calibration/*.skycal | head -n 1)
 expect 0 "$skymem" calibrate --from "$calibration" -o "$odd/c.skycal" --json
 holds 'o["file"].endswith("/a\"\\x0a\\xff/c.skycal")'
 
+# a wrong setting comes before a key file that is not there yet
+cp scenarios/constellation.yaml "$work/never.yaml"
+expect 2 "$skymem" stat --store "sky+udp:$work/never.yaml?speed=1"
+says "unknown setting 'speed'"
+expect 1 "$skymem" stat --store "sky+udp:$work/never.yaml"
+says "makes the keys and starts the satellites"
+
 # the version, with or without a verb
 version=$("$skymem" --version)
 for words in -V "ls -V" "run --version" "put --version k"; do

@@ -58,6 +58,10 @@ expect 2 "$skymem" ls --store "shm:$socket?pool=none"
 says "no such pool or tier"
 expect 2 "$skymem" stat --store "shm:$socket?pool=none"
 says "no such pool or tier"
+for verb in ls stat; do
+    expect 2 "$skymem" $verb --store "shm:$socket?pol=chat"
+    says "unknown setting 'pol'; known: user pool"
+done
 expect 2 "$skymem" ls --store "shm:$socket?pool=a/b"
 says "letters, digits"
 
