@@ -104,8 +104,7 @@ typedef struct {
     uint32_t seen; /* bits of the keys of the mapping */
 } reader;
 
-/* An exit code, and where the fault is. */
-static int wrong_at(const char *path, size_t line, const char *what) {
+int config_wrong_at(const char *path, size_t line, const char *what) {
     char *where;
     if (asprintf(&where, "%s:%zu", path, line + 1) < 0)
         return daemon_say(USAGE, path, what);
@@ -115,7 +114,7 @@ static int wrong_at(const char *path, size_t line, const char *what) {
 }
 
 static int refuse_node(const reader *r, const yaml_node_t *node, const char *what) {
-    return wrong_at(r->path, node->start_mark.line, what);
+    return config_wrong_at(r->path, node->start_mark.line, what);
 }
 
 /* The text of a plain value; NULL: it is none. */
@@ -314,8 +313,8 @@ static int read_yaml(reader *r, FILE *file) {
     if (second)
         code = refuse_node(r, second, "a second document; only one is read");
     else if (code == DONE && !ended)
-        code = wrong_at(r->path, parser.problem_mark.line,
-                        parser.problem ? parser.problem : "unreadable");
+        code = config_wrong_at(r->path, parser.problem_mark.line,
+                               parser.problem ? parser.problem : "unreadable");
     if (ended)
         yaml_document_delete(&next);
     yaml_parser_delete(&parser);
@@ -337,47 +336,5 @@ int config_read(const char *path, bool absent, daemon_config *out) {
     }
     int code = read_yaml(&r, file);
     fclose(file);
-    return code;
-}
-
-/* ---- checks ---- */
-
-/* A store that was named, `line` 0 on the command line, or the arena that is put before. */
-static int wrong_store(const char *path, size_t line, const char *url, const char *why) {
-    char *text = NULL;
-    if (line == 0 || !path || asprintf(&text, "%s: %s", url, why) < 0)
-        return daemon_say(USAGE, url, why);
-    int code = wrong_at(path, line - 1, text);
-    free(text);
-    return code;
-}
-
-static int check_stores(daemon_stores *s, const char *path) {
-    static const char *const schemes[] = {"disk:", "shm:", "skymem:", "sky:", "sky+udp:"};
-    size_t count;
-    const char *const *urls = config_urls(s, &count);
-    const size_t *lines = urls == (const char *const *)s->urls ? s->lines : s->lines + 1;
-    sky_cache *cache;
-    sky_error error = {0};
-    sky_status status = sky_cache_open(urls, 1, &cache, &error); /* an arena takes nothing yet */
-    if (status != SKY_OK)
-        return wrong_store(path, lines[0], urls[0], error.text);
-    sky_cache_close(cache);
-    for (size_t i = 1; i < count; i++) {
-        bool known = false;
-        for (size_t k = 0; k < sizeof schemes / sizeof *schemes; k++)
-            known |= strncmp(urls[i], schemes[k], strlen(schemes[k])) == 0;
-        if (!known)
-            return wrong_store(path, lines[i], urls[i],
-                               "no such store below an arena; there are disk:, shm:, skymem:, "
-                               "sky: and sky+udp:");
-    }
-    return DONE;
-}
-
-int config_check(daemon_config *c) {
-    int code = check_stores(&c->stores, c->path);
-    for (size_t i = 0; i < c->user_count && code == DONE; i++)
-        code = check_stores(&c->user_stores[i], c->path);
     return code;
 }

@@ -37,8 +37,13 @@ bool config_idle(daemon_config *c, const char *text);
 /* A text whose path may begin with ~/, behind a scheme or not. NULL: no home, or no memory.
  * Owner: the caller */
 char *config_expand_home(const char *text);
-/* As far as that can be said without opening anything: the schemes, and the arenas' sizes.
- * Says what is wrong, with its line. Returns an exit code. */
-int config_check(daemon_config *c);
+/* Say what is wrong, and where: `line` counts from 0. Returns USAGE. */
+int config_wrong_at(const char *path, size_t line, const char *what);
+
+/* check.c
+ * As far as that can be said without opening anything: the schemes, what URLs of arenas and disks
+ * say, and that no two stores are in one folder. `own`: the host's own stores, of `c` or of a
+ * command line. Says what is wrong, with its line. Returns an exit code. */
+int config_check(daemon_config *c, daemon_stores *own);
 
 #endif

@@ -352,8 +352,8 @@ static sky_host_settings settings_of(const host *h) {
                                .user_count = c->user_count};
 }
 
-static daemon_stores *stores_of(host *h) {
-    return h->flags.stores.url_count > 0 ? &h->flags.stores : &h->config->stores;
+static daemon_stores *own_stores(host *h, daemon_config *c) {
+    return h->flags.stores.url_count > 0 ? &h->flags.stores : &c->stores;
 }
 
 /* The default file is that of shm:auto alone: another daemon has what it is told. */
@@ -393,7 +393,7 @@ static bool needs_restart(const daemon_config *a, const daemon_config *b) {
     return differs;
 }
 
-/* SIGHUP: a file with a fault changes nothing. */
+/* SIGHUP: a file with a fault changes nothing */
 static bool reload_settings(void *context, sky_host_settings *settings) {
     host *h = context;
     struct signalfd_siginfo told;
@@ -401,7 +401,7 @@ static bool reload_settings(void *context, sky_host_settings *settings) {
     while (read(h->reload_fd, &told, sizeof told) > 0)
         ;
     daemon_notify("RELOADING=1");
-    if (read_config(h, &c) != DONE || config_check(c) != DONE) {
+    if (read_config(h, &c) != DONE || config_check(c, own_stores(h, c)) != DONE) {
         drop_config(c);
         daemon_notify("READY=1");
         return false;
@@ -429,7 +429,7 @@ static int add_cache_folder(daemon_stores *s) {
 static int prepare_host(host *h, sky_host_options *o) {
     static char path[108];
     sky_error error = {0};
-    daemon_stores *stores = stores_of(h);
+    daemon_stores *stores = own_stores(h, h->config);
     passed_take(&h->passed);
     o->listen_fd = h->passed.listener;
     o->kept = h->passed.kept;
@@ -491,11 +491,9 @@ static int serve_host(host *h) {
     int code = read_config(h, &h->config);
     if (code == DONE)
         code = prepare_host(h, &options);
-    if (code == DONE && h->check) {
-        code = config_check(h->config);
-        if (code == DONE)
-            code = config_check(&h->flags);
-    } else if (code == DONE) {
+    if (code == DONE)
+        code = config_check(h->config, own_stores(h, h->config));
+    if (code == DONE && !h->check) {
         code = h->automatic ? background_start(options.socket_path) : DONE;
         code = code == DONE ? run_host(h, &options) : code;
     }

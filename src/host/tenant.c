@@ -96,7 +96,6 @@ static sky_status open_cache(sky__tenant *t, const sky_host_user *user, sky_erro
 }
 
 sky_status sky__tenant_open(sky__host *h, const sky_host_user *user, sky_error *error) {
-    char name[128];
     if (h->tenant_count == SKY__HOST_TENANTS_MAX)
         return sky_fail(error, SKY_E_PARAM, "at most %d users and pools besides the host's own",
                         SKY_HOST_USERS_MAX);
@@ -106,8 +105,7 @@ sky_status sky__tenant_open(sky__host *h, const sky_host_user *user, sky_error *
                         ". _ -",
                         user->pool, (int)SKY_SHM_POOL_BYTES_MAX);
     if (sky__tenant_of(h, user->uid, user->pool))
-        return sky_fail(error, SKY_E_PARAM, "%s is there twice",
-                        name_of(user->uid, user->pool, name));
+        return sky_fail(error, SKY_E_PARAM, "it is there twice");
     sky__tenant *t = calloc(1, sizeof *t);
     if (!t)
         return sky_fail(error, SKY_E_NOMEM, "no memory");
@@ -175,8 +173,14 @@ sky_status sky__tenants_open(sky__host *h, sky_error *error) {
     sky_status status = SKY_OK;
     if (s->user_count > 0 && !s->users)
         return sky_fail(error, SKY_E_PARAM, "%zu users at NULL", s->user_count);
-    for (size_t i = 0; i < s->user_count && status == SKY_OK; i++)
-        status = sky__tenant_open(h, &s->users[i], error);
+    for (size_t i = 0; i < s->user_count && status == SKY_OK; i++) {
+        char name[128];
+        sky_error why = {0};
+        status = sky__tenant_open(h, &s->users[i], &why);
+        if (status != SKY_OK)
+            (void)sky_fail(error, status, "%s: %s",
+                           name_of(s->users[i].uid, s->users[i].pool, name), why.text);
+    }
     return status == SKY_OK ? admit_others(h) : status;
 }
 

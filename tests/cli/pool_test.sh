@@ -91,6 +91,19 @@ wrong '  - {pool: a, store: mem:1MiB}
 wrong '  - {pool: a, user: 54321, store: mem:1MiB}' "not in users"
 wrong '  - {pool: "a b", store: mem:1MiB}' "letters, digits"
 wrong '  a: 1' "pools is a list"
+wrong '  - {pool: a, store: mem:1KiB}' "wrong.yaml:2: mem:1KiB: memory is 64KiB to 64TiB"
+wrong '  - {pool: a, store: mem:9TiB}' "wrong.yaml:2: mem:9TiB: this machine has"
+wrong "  - {pool: a, store: [mem:1MiB, 'disk:$work/p?max=1KiB']}" \
+    "wrong.yaml:2: disk:$work/p?max=1KiB: max is at least 8KiB"
+wrong "  - {pool: a, store: [mem:1MiB, 'disk:$work/p?mx=1GiB']}" "unknown setting 'mx'"
+wrong "  - {pool: a, store: [mem:1MiB, 'disk:$work/p']}
+  - {pool: b, store: [mem:1MiB, 'disk:$work/p/?max=1GiB']}" \
+    "wrong.yaml:3: disk:$work/p/?max=1GiB: the store of line 2 is in the same folder"
+[ ! -e "$work/p" ] || fail "--check made a folder"
+mkdir "$work/p" && ln -s p "$work/link"
+wrong "  - {pool: a, store: [mem:1MiB, 'disk:$work/p']}
+  - {pool: b, store: [mem:1MiB, 'disk:$work/link']}" \
+    "wrong.yaml:3: disk:$work/link: the store of line 2"
 printf 'users:\n  - {user: 54321, pool: a, store: mem:1MiB}\n' >"$work/wrong.yaml"
 expect 2 "$skymemd" --config "$work/wrong.yaml" --check
 says "list it in pools"

@@ -202,8 +202,8 @@ static sky_status parse_url(const char *text, settings *out, sky_error *error) {
     if (strcmp(url->scheme, "disk") != 0 || url->path[0] == '\0')
         return sky_fail(error, SKY_E_SYNTAX, "%s: want disk:PATH", text);
     if (out->bytes_max < SKY_DISK_HEADER_BYTES + SKY_DISK_ALIGN || out->bytes_max > BYTES_MAX_LIMIT)
-        return sky_fail(error, SKY_E_SYNTAX, "%s: max is at least 8KiB and at most 1048576TiB",
-                        text);
+        return sky_fail(error, SKY_E_SYNTAX,
+                        "%s: max is at least 8KiB and at most 1048576TiB, such as max=8GiB", text);
     if (out->ttl_s > UINT32_MAX)
         return sky_fail(error, SKY_E_SYNTAX, "%s: ttl is at most %u", text, UINT32_MAX);
     const char *create = sky_url_value(url, "create");

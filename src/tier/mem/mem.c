@@ -491,11 +491,13 @@ static sky_status parse_url(const char *text, uint64_t *bytes, bool *shared, sky
         return sky_fail(error, SKY_E_SYNTAX, "%.200s: a memory tier is mem:SIZE, such as mem:2GiB",
                         text);
     if (*bytes < REGION_BYTES_MIN || *bytes > REGION_BYTES_MAX)
-        return sky_fail(error, SKY_E_PARAM, "%.200s: a memory tier has 64KiB to 64TiB", text);
+        return sky_fail(error, SKY_E_PARAM,
+                        "mem:%.200s: memory is 64KiB to 64TiB, such as mem:1GiB", url.path);
     uint64_t machine = sky_pages_machine_bytes();
     if (machine != 0 && *bytes > machine)
-        return sky_fail(error, SKY_E_NOMEM, "%.200s: this machine has %llu MiB of memory", text,
-                        (unsigned long long)(machine >> 20));
+        return sky_fail(error, SKY_E_NOMEM,
+                        "mem:%.200s: this machine has %llu MiB of memory in all; name less",
+                        url.path, (unsigned long long)(machine >> 20));
     return SKY_OK;
 }
 

@@ -1,0 +1,150 @@
+/* What a configuration asks for and no host can do, before one is started. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "config.h"
+#include "daemon.h"
+
+#define STORES_MAX ((SKY_HOST_USERS_MAX + 1) * SKY_TIERS_MAX)
+#define NO_FOLDER  "disk:/dev/null" /* can be opened by no disk, once its settings are fine */
+
+static bool is_disk(const char *url) {
+    return strncmp(url, "disk:", 5) == 0;
+}
+
+/* A store that was named, `line` 0 on the command line, or the arena that is put before. The reason
+ * may begin with the URL. */
+static int wrong_store(const char *path, size_t line, const char *url, const char *why) {
+    size_t named = strcspn(url, "?");
+    char *text = NULL;
+    bool has_url = strncmp(why, url, named) == 0;
+    if (asprintf(&text, "%s%s%s", has_url ? "" : url, has_url ? "" : ": ", why) < 0)
+        return daemon_say(USAGE, url, why);
+    int code = line > 0 && path ? config_wrong_at(path, line - 1, text)
+                                : daemon_say(USAGE, "--store", text);
+    free(text);
+    return code;
+}
+
+/* ---- one store ---- */
+
+static bool is_wrong_url(sky_status status) {
+    return status == SKY_E_SYNTAX || status == SKY_E_PARAM || status == SKY_E_UNSUPPORTED;
+}
+
+/* What a disk's URL says, but for its folder. */
+static int check_disk(const char *path, size_t line, const char *url) {
+    char *other = NULL, *why = NULL;
+    sky_cache *cache = NULL;
+    sky_error error = {0};
+    size_t folder = strcspn(url, "?");
+    if (asprintf(&other, NO_FOLDER "%s", url + folder) < 0)
+        return daemon_say(FAILED, url, "out of memory");
+    sky_status status = sky_cache_open((const char *const *)&other, 1, &cache, &error);
+    free(other);
+    sky_cache_close(cache);
+    if (!is_wrong_url(status))
+        return DONE;
+    bool names = strncmp(error.text, NO_FOLDER, strlen(NO_FOLDER)) == 0;
+    if (asprintf(&why, "%.*s%s", names ? (int)folder : 0, url,
+                 error.text + (names ? strlen(NO_FOLDER) : 0)) < 0)
+        return daemon_say(FAILED, url, "out of memory");
+    int code = wrong_store(path, line, url, why);
+    free(why);
+    return code;
+}
+
+static int check_stores(daemon_stores *s, const char *path) {
+    static const char *const schemes[] = {"disk:", "shm:", "skymem:", "sky:", "sky+udp:"};
+    size_t count;
+    const char *const *urls = config_urls(s, &count);
+    const size_t *lines = urls == (const char *const *)s->urls ? s->lines : s->lines + 1;
+    sky_cache *cache;
+    sky_error error = {0};
+    sky_status status = sky_cache_open(urls, 1, &cache, &error); /* an arena takes nothing yet */
+    if (status != SKY_OK)
+        return wrong_store(path, lines[0], urls[0], error.text);
+    sky_cache_close(cache);
+    int code = DONE;
+    for (size_t i = 1; i < count && code == DONE; i++) {
+        bool known = false;
+        for (size_t k = 0; k < sizeof schemes / sizeof *schemes; k++)
+            known |= strncmp(urls[i], schemes[k], strlen(schemes[k])) == 0;
+        if (!known)
+            code = wrong_store(path, lines[i], urls[i],
+                               "no such store below an arena; there are disk:, shm:, skymem:, "
+                               "sky: and sky+udp:");
+        else if (is_disk(urls[i]))
+            code = check_disk(path, lines[i], urls[i]);
+    }
+    return code;
+}
+
+/* ---- folders ---- */
+
+/* Where a disk is, as its URL has it, and as the file system, if it is there. */
+typedef struct {
+    const char *url, *path;
+    size_t line;
+    int bytes; /* of the path, without slashes at its end */
+    bool there;
+    struct stat st;
+} folder;
+
+static folder folder_of(const daemon_stores *s, size_t i) {
+    folder f = {.url = s->urls[i], .path = s->urls[i] + 5, .line = s->lines[i]};
+    f.bytes = (int)strcspn(f.path, "?");
+    while (f.bytes > 1 && f.path[f.bytes - 1] == '/')
+        f.bytes--;
+    char *path = NULL;
+    if (asprintf(&path, "%.*s", f.bytes, f.path) < 0)
+        return f;
+    f.there = stat(path, &f.st) == 0;
+    free(path);
+    return f;
+}
+
+static bool is_same(const folder *a, const folder *b) {
+    if (a->there && b->there)
+        return a->st.st_dev == b->st.st_dev && a->st.st_ino == b->st.st_ino;
+    return a->bytes == b->bytes && strncmp(a->path, b->path, (size_t)a->bytes) == 0;
+}
+
+static int refuse_folder(const char *path, const folder *f, const folder *other) {
+    char why[160] = "another store is in the same folder; name a folder of its own";
+    if (other->line > 0)
+        snprintf(why, sizeof why,
+                 "the store of line %zu is in the same folder; name a folder of its own",
+                 other->line);
+    return wrong_store(path, f->line, f->url, why);
+}
+
+/* Each store by itself, as all would take the folder's entries for their own. */
+static int check_folders(const daemon_config *c, const daemon_stores *own) {
+    folder *folders = calloc(STORES_MAX, sizeof *folders);
+    int code = folders ? DONE : daemon_say(FAILED, "configuration", "out of memory");
+    size_t count = 0;
+    for (size_t u = 0; u <= c->user_count && code == DONE; u++) {
+        const daemon_stores *s = u == 0 ? own : &c->user_stores[u - 1];
+        for (size_t i = 1; i <= s->url_count && code == DONE; i++) {
+            if (!is_disk(s->urls[i]))
+                continue;
+            folders[count] = folder_of(s, i);
+            for (size_t k = 0; k < count && code == DONE; k++)
+                if (is_same(&folders[k], &folders[count]))
+                    code = refuse_folder(c->path, &folders[count], &folders[k]);
+            count++;
+        }
+    }
+    free(folders);
+    return code;
+}
+
+int config_check(daemon_config *c, daemon_stores *own) {
+    int code = check_stores(own, c->path);
+    for (size_t i = 0; i < c->user_count && code == DONE; i++)
+        code = check_stores(&c->user_stores[i], c->path);
+    return code == DONE ? check_folders(c, own) : code;
+}
