@@ -393,7 +393,7 @@ static bool needs_restart(const daemon_config *a, const daemon_config *b) {
     return differs;
 }
 
-/* SIGHUP: a file with a fault changes nothing */
+/* SIGHUP: a file with a fault changes nothing, which is said. */
 static bool reload_settings(void *context, sky_host_settings *settings) {
     host *h = context;
     struct signalfd_siginfo told;
@@ -402,6 +402,7 @@ static bool reload_settings(void *context, sky_host_settings *settings) {
         ;
     daemon_notify("RELOADING=1");
     if (read_config(h, &c) != DONE || config_check(c, own_stores(h, c)) != DONE) {
+        daemon_say(DONE, "SIGHUP", "nothing was changed: the settings from before stay in force");
         drop_config(c);
         daemon_notify("READY=1");
         return false;
