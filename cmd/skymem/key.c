@@ -145,8 +145,13 @@ static bool add_pinned(void *context, const sky_entry *entry) {
     return true;
 }
 
+/* The tier is a daemon's store. */
+static bool is_host(const sky_tier_stat *stat) {
+    return strncmp(stat->url, "skymem:", 7) == 0 || strncmp(stat->url, "shm:", 4) == 0;
+}
+
 /* Why a tier has no room, and what to do. */
-static const char *say_fullness(const cli_store *store, size_t tier) {
+static const char *say_fullness(const cli_store *store, size_t tier, bool host) {
     bool memory = cli_store_is(store, tier, SKY_TIER_SYNCHRONOUS);
     uint64_t bytes_max = sky_cache_metric(store->cache, tier, SKY_METRIC_TIER_BYTES_MAX);
     pinned_sum pinned = {.tier = (uint8_t)tier};
@@ -158,6 +163,9 @@ static const char *say_fullness(const cli_store *store, size_t tier) {
                "something, or give the satellites more memory";
     if (cli_store_is(store, tier, SKY_TIER_SKY))
         return "no room; give its satellites more memory";
+    if (host && bytes_max > 0 && store->put_bytes > bytes_max)
+        return "no room: the value is larger than the memory of that store or pool; give it a "
+               "larger mem:SIZE where its skymemd is told its stores";
     if (bytes_max > 0 && store->put_bytes > bytes_max)
         return memory ? "no room: the value is larger than all of it; give it more memory"
                       : "no room: the value is larger than its max; raise that";
@@ -165,6 +173,9 @@ static const char *say_fullness(const cli_store *store, size_t tier) {
         pinned.bytes + store->put_bytes > bytes_max)
         return "no room besides what is pinned (to replace a pinned value takes room for both); "
                "unpin something, or give it more";
+    if (host)
+        return "no room; give it a larger mem:SIZE or max=SIZE where its skymemd is told its "
+               "stores, or free space on its file system";
     return memory ? "no room; give it more memory"
                   : "no room; raise its max, or free space on its file system";
 }
@@ -187,16 +198,16 @@ static const char *say_meaning(const cli_store *store, size_t tier, const sky_ti
     case SKY_E_CORRUPT:
         return "what it stored came back damaged or not at all";
     case SKY_E_FULL:
-        return say_fullness(store, tier);
+        return say_fullness(store, tier, is_host(stat));
     case SKY_E_DENIED:
         return is_read_only(stat)
                    ? "its file system is mounted read-only; name a folder elsewhere"
                    : "permission denied; mend the rights of this folder or name another";
     case SKY_E_UNAVAILABLE:
     case SKY_E_IO:
-        if (strncmp(stat->url, "skymem:", 7) == 0 && strstr(stat->note, "no answer"))
+        if (is_host(stat) && strstr(stat->note, "no answer"))
             return stat->note;
-        if (strncmp(stat->url, "skymem:", 7) == 0 || strncmp(stat->url, "shm:", 4) == 0)
+        if (is_host(stat))
             return "its host does not answer, or a store of that host failed; 'skymem health' "
                    "tells which";
         return sky ? "its satellites do not answer; are they up, and how much do its links lose?"

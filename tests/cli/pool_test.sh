@@ -50,7 +50,7 @@ holds '[t["tier"] for t in o["tiers"]] == ["mem", "disk"]'
 # what fits into none of it is refused, and says so
 head -c 600000 /dev/urandom >"$work/large"
 expect 1 "$skymem" put large "$work/large" "${batch[@]}"
-says "pool=batch: no room: the value is larger than its max"
+says "pool=batch: no room: the value is larger than the memory of that store or pool; give it"
 grep -q "larger" "$work/err" || fail "no sentence: $(cat "$work/err")"
 
 # those that there are not
