@@ -150,7 +150,10 @@ const cli_verb cli_verb_du = {
     .summary = "Show what takes the room, by tier and by model",
     .synopsis = "",
     .about = "A tier's size is what it takes of its medium; below it stand the bytes of the values "
-             "and of each model's blocks. A block that several prompts share counts once.",
+             "and of each model's blocks. A block that several prompts share counts once.\n"
+             "Of a daemon (shm:SOCKET or skymem://HOST:PORT) the size is that of its memory, and "
+             "entries counts copies: a value in its memory and on its disk is two. The lines below "
+             "count each value once. skymem health lists the daemon's tiers one by one.",
     .settings = CLI_SET_STORE,
     .examples =
         (const cli_example[]){

@@ -388,7 +388,8 @@ const cli_verb cli_verb_stat = {
     .about =
         "Counters begin when a tier is opened, so they are those of this process: those of "
         "another that uses the same store are not seen, but for a skymemd's with --store "
-        "shm:SOCKET. Entries, sizes and what a tier keeps on disk outlive it.\n"
+        "shm:SOCKET. Entries, sizes and what a tier keeps on disk outlive it. The entries of a "
+        "daemon are copies: a value in its memory and on its disk counts twice.\n"
         "With --satellites every satellite of a sky is asked for its own counters, which "
         "begin at its start, again and again until --timeout. One that does not answer by then "
         "is shown as none, or as slow if it runs on this machine.\n"
