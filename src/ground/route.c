@@ -4,7 +4,8 @@
  *                          answer from any of them counts. Where the client spreads, all others
  *                          are asked after the first wait: of a few dead ones each would cost one
  *   of the silent alone    given up at once, but for one request a second that tries: a caller
- *                          waits for it
+ *                          waits for it. So is a copy of the silent, when others answered that
+ *                          they have none
  *   where else it may be   asked first: who cannot hand a chunk over to the silent keeps it
  *   put                    where it belongs; after one wait in vain of a silent satellite its
  *                          client may do without it (put.c) */
@@ -169,10 +170,25 @@ void sky__route_aside(sky__scheduler *q, sky__operation *o) {
     take_copy(q, o, copy);
 }
 
+/* A copy with a silent satellite that this request may try; `copies`: there is none. */
+static uint32_t silent_copy_to_try(sky__scheduler *q, const sky__operation *o) {
+    uint32_t copies = sky__copies_of(q, o);
+    sky_satellite places[SKY__PLACES_MAX];
+    sky__operation other = *o;
+    for (other.copy = 0; other.copy < copies; other.copy++) {
+        (void)operation_places(q, &other, places);
+        if (!(o->tried >> other.copy & 1) && sky__may_ask(q, places[0], true))
+            break;
+    }
+    return other.copy;
+}
+
 bool sky__route_next_copy(sky__scheduler *q, sky__operation *o) {
     o->tried |= 1u << o->copy;
-    uint32_t next = copy_after(q, o);
-    if (next == sky__copies_of(q, o))
+    uint32_t copies = sky__copies_of(q, o), next = copy_after(q, o);
+    if (next == copies && o->denied)
+        next = silent_copy_to_try(q, o);
+    if (next == copies)
         return false;
     o->unanswered = 0;
     take_copy(q, o, next);

@@ -288,6 +288,29 @@ static void too_many_silent_are_an_error(void **state) {
     sky_orrery_close(&o);
 }
 
+/* One copy of its head would be on a satellite that is silent. Once a second a request tries that,
+ * so when it is there again what is not there is known soon. */
+static void the_silent_is_tried_for_what_others_lack(void **state) {
+    (void)state;
+    sky_orrery o;
+    begin(&o, &(shape){SKY_PLACE_ROTATION_HOP, 2, 0, 3, 3, 9});
+    sky_satellite dead = sky_frame_head(&o.frame, 1);
+    o.ear_context = &dead;
+    o.ear = sky_orrery_cut_off;
+    assert_done(&o, 0, SKY_OP_PUT, 1);
+    sky_orrery_run(&o, o.now + SKY_SECONDS(1));
+    assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_GET, 2, 0).status, SKY_E_UNAVAILABLE);
+    sky_time began = o.now;
+    assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_GET, 2, 0).status, SKY_E_UNAVAILABLE);
+    sky_time untried = o.now - began;
+    o.ear = NULL;
+    sky_orrery_run(&o, o.now + SKY_SECONDS(1));
+    began = o.now;
+    assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_GET, 2, 0).status, SKY_MISS);
+    assert_true(o.now - began > untried);
+    sky_orrery_close(&o);
+}
+
 static bool passes_nobody(sky_orrery *o, sky_satellite from, sky_satellite to, sky_message *m) {
     (void)o, (void)from, (void)to, (void)m;
     return false;
@@ -629,6 +652,7 @@ int main(void) {
         cmocka_unit_test(a_lost_head_is_made_again),
         cmocka_unit_test(the_silent_is_waited_for_once),
         cmocka_unit_test(too_many_silent_are_an_error),
+        cmocka_unit_test(the_silent_is_tried_for_what_others_lack),
         cmocka_unit_test(a_sky_that_is_down_is_known_soon),
         cmocka_unit_test(no_pauses_of_hosts_that_are_not_there),
         cmocka_unit_test(old_silence_is_forgotten),
