@@ -86,32 +86,6 @@ static void make_cache_home(void) {
     mkdir(home, 0700);
 }
 
-/* Leave out the tiers that do not open, and say so; fine as long as one is left that outlives the
- * process. A URL that is wrong is the user's to mend. */
-static int open_the_others(cli *c, const char **urls, size_t count, cli_store *out) {
-    size_t kept = 0, lasting = 0, refused = 0;
-    sky_error errors[SKY_TIERS_MAX] = {0};
-    for (size_t i = 0; i < count; i++) {
-        sky_cache *alone;
-        sky_status status = sky_cache_open(&urls[i], 1, &alone, &errors[refused]);
-        if (status == SKY_OK) {
-            sky_cache_close(alone);
-            lasting += strncmp(urls[i], "mem:", 4) != 0;
-            urls[kept++] = urls[i];
-        } else if (is_usage(status)) {
-            return cli_refused(c, status, &errors[refused]);
-        } else {
-            explain_keys(urls[i], &errors[refused]);
-            refused++;
-        }
-    }
-    if (lasting == 0)
-        return cli_refused(c, errors[0].status, &errors[0]);
-    for (size_t i = 0; i < refused; i++)
-        cli_note(c, "%s; going on without it", errors[i].text);
-    return cli_store_open_urls(c, urls, kept, out);
-}
-
 /* The URL gets one more setting. */
 static bool add_setting(char **url, const char *key, const char *value) {
     char *longer = NULL;
@@ -128,6 +102,45 @@ static bool url_says(const char *url, const char *key) {
         if (strncmp(at + 1, key, strlen(key)) == 0 && at[1 + strlen(key)] == '=')
             return true;
     return false;
+}
+
+/* Another host does not answer. */
+static bool is_away(const char *url, sky_status status) {
+    return strncmp(url, "skymem:", 7) == 0 && !url_says(url, "away") &&
+           (status == SKY_E_IO || status == SKY_E_DEADLINE || status == SKY_E_UNAVAILABLE);
+}
+
+/* Leave out the tiers that do not open, and say so; fine as long as one is left that outlives the
+ * process. What a host that is away holds is not known, and so is not absent: it stays, and is
+ * tried again. A URL that is wrong is the user's to mend. */
+static int open_the_others(cli *c, const char **urls, size_t count, cli_store *out) {
+    size_t kept = 0, lasting = 0, refused = 0;
+    sky_error errors[SKY_TIERS_MAX] = {0};
+    for (size_t i = 0; i < count; i++) {
+        sky_cache *alone;
+        sky_status status = sky_cache_open(&urls[i], 1, &alone, &errors[refused]);
+        if (status == SKY_OK) {
+            sky_cache_close(alone);
+            lasting += strncmp(urls[i], "mem:", 4) != 0;
+            urls[kept++] = urls[i];
+        } else if (is_usage(status)) {
+            return cli_refused(c, status, &errors[refused]);
+        } else if (is_away(urls[i], status)) {
+            char **url = &cli_find(c, "store")->texts[i];
+            if (!add_setting(url, "away", "later"))
+                return cli_refused(c, SKY_E_NOMEM, &(sky_error){0});
+            urls[kept++] = *url;
+            refused++;
+        } else {
+            explain_keys(urls[i], &errors[refused]);
+            refused++;
+        }
+    }
+    if (lasting == 0)
+        return cli_refused(c, errors[0].status, &errors[0]);
+    for (size_t i = 0; i < refused; i++)
+        cli_note(c, "%s; going on without it", errors[i].text);
+    return cli_store_open_urls(c, urls, kept, out);
 }
 
 /* --level, where it was given, for a tier that may have one and has none of its own. */
