@@ -296,10 +296,12 @@ static size_t only_far_tier(const cli_store *store) {
     return found;
 }
 
+/* Failed, or one of its hosts does not answer. */
 static bool is_failing(const cli_store *store, size_t tier) {
     sky_tier_stat stat = {0};
     sky_cache_stat(store->cache, tier, &stat);
-    return stat.failing || cli_store_metric(store, tier, SKY_METRIC_TIER_ERRORS) > 0;
+    return stat.failing || (is_host(&stat) && strstr(stat.note, "no answer")) ||
+           cli_store_metric(store, tier, SKY_METRIC_TIER_ERRORS) > 0;
 }
 
 /* The tier that something failed in; SKY_TIER_NONE when nothing tells. */

@@ -259,6 +259,13 @@ static void blocks_go_elsewhere_and_names_do_not(void **state) {
         assert_int_equal(item.tier, env.index); /* the others answer: the set is not failing */
     }
     assert_in_range(refused, 1, 19);
+    const uint64_t block = 1, nobodys = 100;
+    assert_int_equal(sky_fixture_one(t->tier, SKY_OP_PIN, sky_fixture_key(block)), SKY_OK);
+    assert_int_equal(sky_fixture_one(t->tier, SKY_OP_PIN, sky_fixture_key(nobodys)),
+                     SKY_E_UNAVAILABLE);
+    assert_int_equal(sky_fixture_one(t->tier, SKY_OP_REMOVE, sky_fixture_key(block)),
+                     SKY_E_UNAVAILABLE); /* removed, but for what the silent one may have */
+    assert_false(has_at(t, 0, block) || has_at(t, 2, block));
     close_set(t, t->tier);
 }
 

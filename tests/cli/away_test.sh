@@ -120,6 +120,27 @@ holds 'o["key"] == "four"'
 expect 0 "$skymem" get four "${where[@]}"
 expect 4 "$skymem" get none "${where[@]}"
 says "1 of 2 peers answer; no answer: 127.0.0.1:$gone"
+
+# what the host that does not answer may hold is unavailable, and what the other holds is changed
+named="1 of 2 peers answer; no answer: 127.0.0.1:$gone"
+for verb in pin unpin; do
+    expect 0 "$skymem" "$verb" four "${where[@]}"
+    expect 4 "$skymem" "$verb" none "${where[@]}"
+    says "none: skymem://: $named"
+done
+disk=(--store "disk:$work/e?max=8MiB")
+for more in 0 1; do
+    expect 4 "$skymem" rm four "${disk[@]:0:2*more}" "${where[@]}"
+    says "four: removed, but not everywhere: skymem://: $named"
+    expect 3 "$skymem" get four --store "shm:$work/d.sock"
+    expect 0 "$skymem" put four "$work/value" --store "shm:$work/d.sock"
+    [ "$more" = 1 ] || expect 0 "$skymem" put other "$work/value" "${disk[@]}"
+done
+expect 4 "$skymem" move four --to disk "${disk[@]}" "${where[@]}" --json
+says "incomplete: skymem://: $named"
+holds 'o["moved"] == 1'
+expect 3 "$skymem" get four --store "shm:$work/d.sock"
+expect 0 "$skymem" get four "${disk[@]}"
 kill -TERM "$daemon"
 wait "$daemon" || fail "exit $? on SIGTERM: $(cat "$work/log")"
 finish

@@ -30,6 +30,7 @@ typedef struct {
     sky_key key;
     bool named, over;
     bool unasked;        /* a host that may have it was not reached, or failed */
+    bool answered;       /* by a host */
     bool sought;         /* hosts were asked whether they have it */
     sky__peer_ride ride; /* of all that is asked about it */
     uint32_t has;        /* hosts to get it from, not tried yet */
@@ -154,14 +155,21 @@ static bool all_are_down(const sky__peer *p) {
     return down == p->host_count;
 }
 
+static bool is_pin(sky_op op) {
+    return op == SKY_OP_PIN || op == SKY_OP_UNPIN;
+}
+
 /* What one host fails in says nothing against a set of which others are up. With the mutex held. */
 static void finish_item(sky__peer_request *r, uint32_t i) {
     progress *w = &r->items[i];
     if (w->weight == 0)
         w->answer = (sky_answer){.status = SKY_E_IO, .tier = SKY_TIER_NONE};
+    bool silent = w->answer.status == SKY_E_IO && w->answer.tier == SKY_TIER_NONE;
+    if (silent && w->answered && (is_pin(r->op) || r->op == SKY_OP_REMOVE))
+        w->answer.status = SKY_E_UNAVAILABLE;
     if (w->answer.tier == SKY_TIER_NONE && !all_are_down(r->peer))
         w->answer.tier = sky__answering_tier(r->peer->env.index, w->answer.status);
-    if (w->answer.status == SKY_MISS && w->unasked && is_read(r->op))
+    if (w->answer.status == SKY_MISS && w->unasked && (is_read(r->op) || is_pin(r->op)))
         w->answer.status = SKY_E_UNAVAILABLE;
     w->over = true;
     sky__count_answer(&r->peer->counts, r->op, &w->answer);
@@ -193,6 +201,7 @@ void sky__peer_set_note(sky__peer *p, const sky__peer_job *j, uint32_t i, const 
     progress *w = &r->items[i];
     sky_mutex_lock(&p->mutex);
     bool answered = a->status == SKY_OK || a->status == SKY_MISS;
+    w->answered |= answered;
     if (answered && (j->op == SKY_OP_HAS || j->op == SKY_OP_GET))
         set_hint(p, &w->key, j->host, a->status == SKY_OK);
     if (a->status == SKY_OK && (j->op == SKY_OP_PUT || j->op == SKY_OP_REMOVE))
