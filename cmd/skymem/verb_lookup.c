@@ -10,6 +10,7 @@ typedef struct {
     sky_item *items; /* [count]: a key each, and how the tier that was asked last answered */
     char **shown;    /* [count] */
     bool *there;     /* [count]: in any tier */
+    bool *unknown;   /* [count]: a tier that may have it did not answer */
     size_t count;
     json_t *tiers; /* a row for each that answered */
     size_t away;   /* SKY_TIER_NONE, or the last that did not */
@@ -19,7 +20,8 @@ static bool make_room(looking *l, size_t count) {
     l->items = calloc(count + 1, sizeof *l->items);
     l->shown = calloc(count + 1, sizeof *l->shown);
     l->there = calloc(count + 1, sizeof *l->there);
-    return l->items && l->shown && l->there;
+    l->unknown = calloc(count + 1, sizeof *l->unknown);
+    return l->items && l->shown && l->there && l->unknown;
 }
 
 /* ---- the list ---- */
@@ -56,7 +58,8 @@ static int take_keys(cli *c, looking *l) {
 
 /* ---- looking ---- */
 
-/* Ask one tier for all keys, so many at once. */
+/* Ask one tier for all keys, so many at once. Of a key a host that is away may have nothing is
+ * known; SKY_E_UNAVAILABLE: that is so of each. */
 static sky_status ask_tier(looking *l, size_t tier) {
     const sky_call call = {.tiers = 1u << tier};
     sky_status status = SKY_OK;
@@ -64,10 +67,14 @@ static sky_status ask_tier(looking *l, size_t tier) {
         step = l->count - at < SKY_BATCH_ITEMS_MAX ? l->count - at : SKY_BATCH_ITEMS_MAX;
         status = sky_run(l->store.cache, SKY_OP_HAS, l->items + at, step, &call);
     }
-    for (size_t i = 0; i < l->count && status == SKY_OK; i++)
-        if (l->items[i].status != SKY_MISS && l->items[i].status != SKY_E_CORRUPT)
-            status = l->items[i].status;
-    return status;
+    size_t unknown = 0;
+    for (size_t i = 0; i < l->count && status == SKY_OK; i++) {
+        sky_status one = l->items[i].status;
+        unknown += one == SKY_E_UNAVAILABLE;
+        if (one != SKY_MISS && one != SKY_E_CORRUPT && one != SKY_E_UNAVAILABLE)
+            status = one;
+    }
+    return status == SKY_OK && unknown > 0 && unknown == l->count ? SKY_E_UNAVAILABLE : status;
 }
 
 static size_t count_leading(const bool *there, const sky_item *items, size_t count) {
@@ -81,21 +88,22 @@ static int look_in(const cli *c, looking *l, size_t tier) {
     char why[CLI_WHY_BYTES];
     uint64_t keys = 0, bytes = 0, pinned = 0;
     sky_status status = ask_tier(l, tier);
-    if (status == SKY_E_UNAVAILABLE) {
-        l->away = tier;
-        return CLI_OK;
-    }
-    if (status != SKY_OK) {
+    if (status != SKY_OK && status != SKY_E_UNAVAILABLE) {
         cli_tier_says(&l->store, tier, status, why, sizeof why);
         return cli_failed(c, "%s", why);
     }
     for (size_t i = 0; i < l->count; i++) {
         bool ok = l->items[i].status == SKY_OK;
+        bool unknown = status != SKY_OK || l->items[i].status == SKY_E_UNAVAILABLE;
         l->there[i] |= ok;
+        l->unknown[i] |= unknown;
+        l->away = unknown ? tier : l->away;
         keys += ok;
         pinned += ok && l->items[i].pinned;
         bytes += ok ? l->items[i].bytes : 0;
     }
+    if (status != SKY_OK)
+        return CLI_OK;
     json_array_append_new(l->tiers,
                           json_pack("{s:s, s:I, s:I, s:I, s:I}", "tier", l->store.names[tier],
                                     "keys", (json_int_t)keys, "leading",
@@ -133,20 +141,26 @@ static void print_people(const looking *l, size_t found, size_t leads, uint64_t 
     putchar('\n');
 }
 
+/* The keys that no tier has, those of which nothing is known or the others. */
+static json_t *list_absent(const looking *l, bool unknown) {
+    json_t *out = json_array();
+    for (size_t i = 0; i < l->count; i++)
+        if (!l->there[i] && l->unknown[i] == unknown)
+            json_array_append_new(out, json_string(l->shown[i] ? l->shown[i] : ""));
+    return out;
+}
+
 static int report_lookup(cli *c, const looking *l) {
-    size_t found = 0, leads = count_leading(l->there, NULL, l->count);
+    size_t leads = count_leading(l->there, NULL, l->count);
     uint64_t tokens = cli_given(c, "tokens") ? leads * cli_count(c, "block-tokens") : 0;
-    json_t *missing = json_array();
-    for (size_t i = 0; i < l->count; i++) {
-        found += l->there[i];
-        if (!l->there[i])
-            json_array_append_new(missing, json_string(l->shown[i] ? l->shown[i] : ""));
-    }
+    json_t *missing = list_absent(l, false), *unknown = list_absent(l, true);
+    size_t unknown_count = json_array_size(unknown);
+    size_t found = l->count - json_array_size(missing) - unknown_count;
     int code = CLI_OK;
     if (c->json) {
-        json_t *o = json_pack("{s:I, s:I, s:I, s:O, s:O}", "keys", (json_int_t)l->count, "found",
-                              (json_int_t)found, "leading", (json_int_t)leads, "tiers", l->tiers,
-                              "missing", missing);
+        json_t *o = json_pack("{s:I, s:I, s:I, s:O, s:O, s:O}", "keys", (json_int_t)l->count,
+                              "found", (json_int_t)found, "leading", (json_int_t)leads, "tiers",
+                              l->tiers, "missing", missing, "unknown", unknown);
         if (cli_given(c, "tokens"))
             json_object_set_new(o, "leading_tokens", json_integer((json_int_t)tokens));
         code = cli_json_print(c, o);
@@ -154,10 +168,11 @@ static int report_lookup(cli *c, const looking *l) {
         print_people(l, found, leads, tokens);
     }
     json_decref(missing);
-    if (code == CLI_OK && l->away != SKY_TIER_NONE && found < l->count) {
+    json_decref(unknown);
+    if (code == CLI_OK && unknown_count > 0) {
         char why[CLI_WHY_BYTES];
         cli_tier_says(&l->store, l->away, SKY_E_UNAVAILABLE, why, sizeof why);
-        return cli_unavailable(c, "nothing is known of %zu of %zu keys: %s", l->count - found,
+        return cli_unavailable(c, "nothing is known of %zu of %zu keys: %s", unknown_count,
                                l->count, why);
     }
     return code == CLI_OK && found == 0 ? CLI_NOT_FOUND : code;
@@ -178,6 +193,7 @@ static int lookup_run(cli *c) {
     free(l.items);
     free(l.shown);
     free(l.there);
+    free(l.unknown);
     json_decref(l.tiers);
     return code;
 }
@@ -218,6 +234,7 @@ const cli_verb cli_verb_lookup = {
             {"leading_tokens", "with --tokens: the tokens of these blocks"},
             {"tiers", "per tier that answered: tier, keys, leading, bytes, pinned"},
             {"missing", "keys that no tier has"},
+            {"unknown", "keys of which nothing is known, as a store that may have them is away"},
             {NULL, NULL},
         },
     .not_found = "no tier has any of the keys",

@@ -13,7 +13,7 @@ typedef struct {
     size_t to;
     uint64_t moved, bytes;
     size_t away; /* SKY_TIER_NONE, or the last that did not answer what was asked of it */
-    json_t *missing;
+    json_t *missing, *unknown;
 } moving;
 
 /* ---- one entry ---- */
@@ -23,8 +23,10 @@ static sky_status run_in(const moving *m, uint32_t tiers, sky_op op, sky_item *i
     return cli_one(&m->store, op, item, &call);
 }
 
-/* The tier that has it, the target last; SKY_TIER_NONE: none has. *has: what that said. */
-static size_t find_source(moving *m, const sky_key *key, sky_item *has) {
+/* The tier that has it, the target last; SKY_TIER_NONE: none has. *has: what that said. *unknown: a
+ * tier did not answer. */
+static size_t find_source(moving *m, const sky_key *key, sky_item *has, bool *unknown) {
+    *unknown = false;
     for (size_t i = 0; i <= m->store.tier_count; i++) {
         size_t tier = i < m->store.tier_count ? i : m->to;
         if (i == m->to)
@@ -33,6 +35,7 @@ static size_t find_source(moving *m, const sky_key *key, sky_item *has) {
         sky_status status = run_in(m, 1u << tier, SKY_OP_HAS, has);
         if (status == SKY_OK)
             return tier;
+        *unknown |= status == SKY_E_UNAVAILABLE;
         m->away = status == SKY_E_UNAVAILABLE ? tier : m->away;
     }
     return SKY_TIER_NONE;
@@ -55,13 +58,14 @@ static sky_status copy_value(const moving *m, size_t from, sky_item *item, uint6
     return status;
 }
 
-/* CLI_NOT_FOUND, unsaid: no tier has it. */
+/* Unsaid: CLI_NOT_FOUND, no tier has it; CLI_UNAVAILABLE, one that may have it is away. */
 static int copy_entry(moving *m, sky_item *item) {
     sky_item has;
     char why[CLI_WHY_BYTES];
-    size_t from = find_source(m, &item->key, &has);
+    bool unknown;
+    size_t from = find_source(m, &item->key, &has, &unknown);
     if (from == SKY_TIER_NONE)
-        return CLI_NOT_FOUND;
+        return unknown ? CLI_UNAVAILABLE : CLI_NOT_FOUND;
     m->moved++;
     m->bytes += has.bytes;
     if (from == m->to)
@@ -118,7 +122,8 @@ static int copy_below(moving *m, const sky_key *key) {
             continue;
         sky_item item = {.key = e->key, .parent = e->parent};
         code = copy_entry(m, &item);
-        code = code == CLI_NOT_FOUND ? CLI_OK : code; /* evicted meanwhile */
+        if (code == CLI_NOT_FOUND || code == CLI_UNAVAILABLE) /* evicted meanwhile, or away */
+            code = CLI_OK;
     }
     return code;
 }
@@ -133,8 +138,9 @@ static int move_key(moving *m, const char *text) {
     code = copy_entry(m, &item);
     if (code == CLI_OK && key.name_bytes == 0)
         code = copy_below(m, &key.key);
-    if (code == CLI_NOT_FOUND) {
-        json_array_append_new(m->missing, json_string(key.shown));
+    if (code == CLI_NOT_FOUND || code == CLI_UNAVAILABLE) {
+        json_array_append_new(code == CLI_NOT_FOUND ? m->missing : m->unknown,
+                              json_string(key.shown));
         code = CLI_OK;
     } else if (code == CLI_OK && !cli_flag(m->c, "copy")) {
         code = drop_elsewhere(m, &key.key);
@@ -144,16 +150,17 @@ static int move_key(moving *m, const char *text) {
 }
 
 static int report_move(const moving *m) {
-    size_t missing = json_array_size(m->missing);
+    size_t missing = json_array_size(m->missing), unknown = json_array_size(m->unknown);
     char size[24], count[CLI_COUNT_TEXT_BYTES], why[CLI_WHY_BYTES];
     int code = CLI_OK;
     if (m->c->json)
-        code = cli_json_print(m->c, json_pack("{s:s, s:I, s:I, s:O}", "to", m->store.names[m->to],
-                                              "moved", (json_int_t)m->moved, "bytes",
-                                              (json_int_t)m->bytes, "missing", m->missing));
+        code = cli_json_print(m->c, json_pack("{s:s, s:I, s:I, s:O, s:O}", "to",
+                                              m->store.names[m->to], "moved", (json_int_t)m->moved,
+                                              "bytes", (json_int_t)m->bytes, "missing", m->missing,
+                                              "unknown", m->unknown));
     else
         printf("%s in %s, %s; %zu not found\n", cli_count_text(m->moved, "entry", "entries", count),
-               m->store.names[m->to], cli_bytes_text(m->bytes, size), missing);
+               m->store.names[m->to], cli_bytes_text(m->bytes, size), missing + unknown);
     if (code == CLI_OK && m->away != SKY_TIER_NONE) {
         cli_tier_says(&m->store, m->away, SKY_E_UNAVAILABLE, why, sizeof why);
         return cli_unavailable(m->c, "incomplete: %s", why);
@@ -162,7 +169,7 @@ static int report_move(const moving *m) {
 }
 
 static int move_run(cli *c) {
-    moving m = {.c = c, .away = SKY_TIER_NONE, .missing = json_array()};
+    moving m = {.c = c, .away = SKY_TIER_NONE, .missing = json_array(), .unknown = json_array()};
     int code = cli_given(c, "to") ? inside_open(c, &m.store)
                                   : cli_usage(c, "--to TIER says where the entries go");
     if (code == CLI_OK) {
@@ -181,6 +188,7 @@ static int move_run(cli *c) {
     cli_entries_free(&m.entries);
     cli_store_close(&m.store);
     json_decref(m.missing);
+    json_decref(m.unknown);
     return code;
 }
 
@@ -219,6 +227,7 @@ const cli_verb cli_verb_move = {
             {"moved", "entries that are there now, blocks behind a block counted"},
             {"bytes", "their size"},
             {"missing", "keys that no tier has"},
+            {"unknown", "keys of which nothing is known, as a store that may have them is away"},
             {NULL, NULL},
         },
     .not_found = "no tier has one of the keys; the others were moved",

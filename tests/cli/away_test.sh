@@ -41,10 +41,11 @@ each() {
     expect 0 "$skymem" lookup one "${where[@]}"
     expect 4 "$skymem" lookup one none "${where[@]}" --json
     says "nothing is known of 1 of 2 keys"
-    holds 'o["found"] == 1 and o["missing"] == ["none"] and len(o["tiers"]) == 2'
+    holds 'o["found"] == 1 and o["unknown"] == ["none"] and len(o["tiers"]) == 2'
+    holds 'o["missing"] == []'
     expect 4 "$skymem" move one none --to disk "${where[@]}" --json
     says "incomplete: "
-    holds 'o["moved"] == 1 and o["missing"] == ["none"]'
+    holds 'o["moved"] == 1 and o["missing"] == [] and o["unknown"] == ["none"]'
     expect 1 "$skymem" health --probe "${where[@]}" --json
     holds '[t["failing"] for t in o["tiers"]] == [False, False, True]'
     expect 4 "$skymem" rm one "${where[@]}"
@@ -128,6 +129,10 @@ for verb in pin unpin; do
     expect 4 "$skymem" "$verb" none "${where[@]}"
     says "none: skymem://: $named"
 done
+expect 4 "$skymem" lookup four none "${where[@]}" --json
+says "nothing is known of 1 of 2 keys: skymem://: $named"
+holds 'o["found"] == 1 and o["leading"] == 1 and o["missing"] == [] and o["unknown"] == ["none"]'
+holds '[t["keys"] for t in o["tiers"]] == [1]'
 disk=(--store "disk:$work/e?max=8MiB")
 for more in 0 1; do
     expect 4 "$skymem" rm four "${disk[@]:0:2*more}" "${where[@]}"
