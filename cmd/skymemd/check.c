@@ -56,7 +56,50 @@ static int check_disk(const char *path, size_t line, const char *url) {
     return code;
 }
 
-static int check_stores(daemon_stores *s, const char *path) {
+static bool url_begins(const char *text, const char *with) {
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* The URL of other hosts with away=later, so that opening it connects to none. Another value than
+ * those that there are stays: it is refused before anything is asked. NULL: no memory. */
+static char *unasked_url(const char *url) {
+    char *out = NULL;
+    const char *at = strchr(url, '?');
+    while (at && !url_begins(at + 1, "away="))
+        at = strchr(at + 1, '&');
+    size_t bytes = at ? strcspn(at + 1, "&") : 0;
+    bool waits = (bytes == 8 && url_begins(at + 1, "away=yes")) ||
+                 (bytes == 7 && url_begins(at + 1, "away=no"));
+    int made;
+    if (!at)
+        made = asprintf(&out, "%s%caway=later", url, strchr(url, '?') ? '&' : '?');
+    else if (waits)
+        made = asprintf(&out, "%.*saway=later%s", (int)(at + 1 - url), url, at + 1 + bytes);
+    else
+        made = asprintf(&out, "%s", url);
+    return made < 0 ? NULL : out;
+}
+
+/* What the URL of other hosts says, and the files that it names; names of hosts must resolve. */
+static int check_hosts(const char *path, size_t line, const char *url) {
+    sky_cache *cache = NULL;
+    sky_error error = {0};
+    char *other = unasked_url(url), *why = NULL;
+    if (!other)
+        return daemon_say(FAILED, url, "out of memory");
+    sky_status status = sky_cache_open((const char *const *)&other, 1, &cache, &error);
+    sky_cache_close(cache);
+    bool names = url_begins(error.text, other);
+    int made = asprintf(&why, "%s%s", names ? url : "", error.text + (names ? strlen(other) : 0));
+    free(other);
+    if (made < 0)
+        return daemon_say(FAILED, url, "out of memory");
+    int code = status == SKY_OK ? DONE : wrong_store(path, line, url, why);
+    free(why);
+    return code;
+}
+
+static int check_stores(daemon_stores *s, const char *path, bool hosts) {
     static const char *const schemes[] = {"disk:", "shm:", "skymem:", "sky:", "sky+udp:"};
     size_t count;
     const char *const *urls = config_urls(s, &count);
@@ -71,13 +114,15 @@ static int check_stores(daemon_stores *s, const char *path) {
     for (size_t i = 1; i < count && code == DONE; i++) {
         bool known = false;
         for (size_t k = 0; k < sizeof schemes / sizeof *schemes; k++)
-            known |= strncmp(urls[i], schemes[k], strlen(schemes[k])) == 0;
+            known |= url_begins(urls[i], schemes[k]);
         if (!known)
             code = wrong_store(path, lines[i], urls[i],
                                "no such store below an arena; there are disk:, shm:, skymem:, "
                                "sky: and sky+udp:");
         else if (is_disk(urls[i]))
             code = check_disk(path, lines[i], urls[i]);
+        else if (hosts && url_begins(urls[i], "skymem:"))
+            code = check_hosts(path, lines[i], urls[i]);
     }
     return code;
 }
@@ -142,9 +187,9 @@ static int check_folders(const daemon_config *c, const daemon_stores *own) {
     return code;
 }
 
-int config_check(daemon_config *c, daemon_stores *own) {
-    int code = check_stores(own, c->path);
+int config_check(daemon_config *c, daemon_stores *own, bool hosts) {
+    int code = check_stores(own, c->path, hosts);
     for (size_t i = 0; i < c->user_count && code == DONE; i++)
-        code = check_stores(&c->user_stores[i], c->path);
+        code = check_stores(&c->user_stores[i], c->path, hosts);
     return code == DONE ? check_folders(c, own) : code;
 }

@@ -43,7 +43,8 @@ int config_wrong_at(const char *path, size_t line, const char *what);
 /* check.c
  * As far as that can be said without opening anything: the schemes, what URLs of arenas and disks
  * say, and that no two stores are in one folder. `own`: the host's own stores, of `c` or of a
- * command line. Says what is wrong, with its line. Returns an exit code. */
-int config_check(daemon_config *c, daemon_stores *own);
+ * command line. hosts: also what URLs of other hosts say, whose files are read and names resolved,
+ * but nothing is connected to. Says what is wrong, with its line. Returns an exit code. */
+int config_check(daemon_config *c, daemon_stores *own, bool hosts);
 
 #endif

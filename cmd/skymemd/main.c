@@ -401,7 +401,7 @@ static bool reload_settings(void *context, sky_host_settings *settings) {
     while (read(h->reload_fd, &told, sizeof told) > 0)
         ;
     daemon_notify("RELOADING=1");
-    if (read_config(h, &c) != DONE || config_check(c, own_stores(h, c)) != DONE) {
+    if (read_config(h, &c) != DONE || config_check(c, own_stores(h, c), false) != DONE) {
         daemon_say(DONE, "SIGHUP", "nothing was changed: the settings from before stay in force");
         drop_config(c);
         daemon_notify("READY=1");
@@ -493,7 +493,7 @@ static int serve_host(host *h) {
     if (code == DONE)
         code = prepare_host(h, &options);
     if (code == DONE)
-        code = config_check(h->config, own_stores(h, h->config));
+        code = config_check(h->config, own_stores(h, h->config), h->check);
     if (code == DONE && !h->check) {
         code = h->automatic ? background_start(options.socket_path) : DONE;
         code = code == DONE ? run_host(h, &options) : code;

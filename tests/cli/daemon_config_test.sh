@@ -68,9 +68,18 @@ wrong 'socket: a\nidle: -1\n' 2 'idle: must be whole seconds'
 wrong 'socket: a\nstore:\n - mem:1MiB\n - dsk:/x\n' 4 'dsk:/x: no such store'
 wrong 'socket: a\nstore: mem:lots\n' 2 'mem:lots: '
 wrong 'users:\n - user: 54321\n   store: dsk:/x\n' 3 'dsk:/x: no such store'
+host='skymem://127.0.0.1:1'
+wrong "socket: a\nstore: $host\n" 2 "$host: needs key=FILE, or plain=yes"
+wrong "socket: a\nstore: $host?plain=yes&away=maybe\n" 2 "$host?plain=yes&away=maybe: away is"
+wrong "socket: a\nstore: $host?plain=yes&awai=yes\n" 2 "$host: unknown setting 'awai'"
+wrong "socket: a\nstore: $host?key=$work/none.key\n" 2 \
+    "$host?key=$work/none.key: $work/none.key: No such file"
+wrong "socket: a\nstore: skymem://?peers=$work/none.txt\n" \
+    2 "skymem://?peers=$work/none.txt: $work/none.txt: No such file"
+(umask 077 && printf '%064d' 1 >"$work/key")
 # every kind of store is known; a file without a socket is for a passed one, or for shm:auto
 cat >"$work/all.yaml" <<YAML
-store: [mem:1MiB, "disk:/x", "shm:/x", "skymem://127.0.0.1:1?key=/x", "sky:seed", "sky+udp:/x"]
+store: [mem:1MiB, "disk:/x", "shm:/x", "$host?away=yes&key=$work/key", "sky:seed", "sky+udp:/x"]
 YAML
 expect 0 "$skymemd" --config "$work/all.yaml" --check
 silent
