@@ -134,9 +134,27 @@ typedef struct {
     const char *url, *path;
     size_t line;
     int bytes; /* of the path, without slashes at its end */
-    bool there;
-    struct stat st;
+    bool there, parent_there;
+    struct stat st, parent;
 } folder;
+
+/* Of its path, the bytes before its name. */
+static int parent_bytes(const folder *f) {
+    int bytes = f->bytes;
+    while (bytes > 0 && f->path[bytes - 1] != '/')
+        bytes--;
+    return bytes;
+}
+
+static bool stat_parent(const folder *f, struct stat *out) {
+    char *parent = NULL;
+    int bytes = parent_bytes(f);
+    if (asprintf(&parent, "%.*s", bytes, f->path) < 0)
+        return false;
+    bool there = stat(bytes > 0 ? parent : ".", out) == 0;
+    free(parent);
+    return there;
+}
 
 static folder folder_of(const daemon_stores *s, size_t i) {
     folder f = {.url = s->urls[i], .path = s->urls[i] + 5, .line = s->lines[i]};
@@ -147,14 +165,28 @@ static folder folder_of(const daemon_stores *s, size_t i) {
     if (asprintf(&path, "%.*s", f.bytes, f.path) < 0)
         return f;
     f.there = stat(path, &f.st) == 0;
+    f.parent_there = !f.there && stat_parent(&f, &f.parent);
     free(path);
     return f;
 }
 
+static bool is_same_file(const struct stat *a, const struct stat *b) {
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* One that is not there yet is known by the folder that it will be made in. */
 static bool is_same(const folder *a, const folder *b) {
     if (a->there && b->there)
-        return a->st.st_dev == b->st.st_dev && a->st.st_ino == b->st.st_ino;
-    return a->bytes == b->bytes && strncmp(a->path, b->path, (size_t)a->bytes) == 0;
+        return is_same_file(&a->st, &b->st);
+    int skip_a = 0, skip_b = 0;
+    if (a->parent_there && b->parent_there) {
+        if (!is_same_file(&a->parent, &b->parent))
+            return false;
+        skip_a = parent_bytes(a);
+        skip_b = parent_bytes(b);
+    }
+    return a->bytes - skip_a == b->bytes - skip_b &&
+           strncmp(a->path + skip_a, b->path + skip_b, (size_t)(a->bytes - skip_a)) == 0;
 }
 
 static int refuse_folder(const char *path, const folder *f, const folder *other) {

@@ -99,6 +99,12 @@ wrong "  - {pool: a, store: [mem:1MiB, 'disk:$work/p?mx=1GiB']}" "unknown settin
 wrong "  - {pool: a, store: [mem:1MiB, 'disk:$work/p']}
   - {pool: b, store: [mem:1MiB, 'disk:$work/p/?max=1GiB']}" \
     "wrong.yaml:3: disk:$work/p/?max=1GiB: the store of line 2 is in the same folder"
+ln -s "$work" "$work/here"
+for same in "$work/./p" "$work/here/p" "$work//p"; do
+    wrong "  - {pool: a, store: [mem:1MiB, 'disk:$work/p']}
+  - {pool: b, store: [mem:1MiB, 'disk:$same']}" \
+        "wrong.yaml:3: disk:$same: the store of line 2 is in the same folder"
+done
 [ ! -e "$work/p" ] || fail "--check made a folder"
 mkdir "$work/p" && ln -s p "$work/link"
 wrong "  - {pool: a, store: [mem:1MiB, 'disk:$work/p']}
