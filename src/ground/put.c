@@ -4,7 +4,8 @@
  *                            │ a satellite is silent, and the block whole without its part
  *                            └► skipped
  *
- * A put that ends without being committed takes back what it sent.
+ * A put that ends without being committed takes back what it sent, but for a name whose head may
+ * be there.
  *
  * Surprise: what a put goes without is kept by server and not by satellite, as the sky may turn
  * while it is under way; and with the put, as the silent may speak again. Once a second it tries
@@ -120,8 +121,15 @@ static void put_undo(sky_session *s, sky__request *r) {
                        false);
 }
 
+/* The head of a name may be there, and have taken the place of an older one. Taken back it would
+ * leave nothing of that name. */
+static bool may_have_replaced(const sky__request *r, sky_status status) {
+    return r->ask.named && r->work == WORK_HEAD && status != SKY_OK && status != SKY_E_FULL;
+}
+
 void sky__put_end(sky_session *s, sky__request *r, sky_status status) {
     if (r->ran) {
+        r->put.unsure |= may_have_replaced(r, status);
         if (status != SKY_OK || r->put.overtaken)
             put_undo(s, r);
         unpin_parent(s, r);

@@ -94,7 +94,7 @@ typedef struct {
         uint32_t heads_skipped; /* bits of the head's copies */
         bool held;              /* stored, and waits for what is known of an older value */
         bool overtaken;         /* done, and replaced by another ground's at once */
-        bool unsure;            /* under a condition: it may have been granted, … */
+        bool unsure;            /* a head may be set; under a condition: granted, … */
         bool decided;           /* … and was */
     } put;
     struct {

@@ -430,6 +430,31 @@ static void a_name_that_is_replaced_is_never_absent(void **state) {
     }
 }
 
+static bool heads_unsaid(sky_orrery *o, sky_satellite from, sky_satellite to, sky_message *m) {
+    (void)o, (void)from, (void)to;
+    return m->type != SKY_WIRE_SET_ACK || m->id.number > 0;
+}
+
+/* The head was set, in the place of the older one, and nobody could say so: the put fails, and its
+ * value is there. */
+static void a_put_that_fails_leaves_a_value(void **state) {
+    (void)state;
+    for (uint8_t replicas = 1; replicas <= 2; replicas++) {
+        sky_orrery o;
+        begin(&o, replicas, 0);
+        assert_int_equal(ask(&o, 0, SKY_OP_PUT, 1, 5).status, SKY_OK);
+        sky_orrery_run(&o, o.now + SKY_SECONDS(1));
+        o.ear = heads_unsaid;
+        assert_int_equal(ask(&o, 0, SKY_OP_PUT, 1, 9).status, SKY_E_IO);
+        o.ear = NULL;
+        sky_orrery_run(&o, o.now + SKY_SECONDS(1));
+        for (uint32_t ground = 0; ground < 3; ground++)
+            assert_int_equal(ask(&o, ground, SKY_OP_GET, 1, 0).bytes, FIRST + 9);
+        assert_int_equal(o.wrong, 0);
+        sky_orrery_close(&o);
+    }
+}
+
 /* One ground replaces a value, and another moves the old one meanwhile: the move is begun later,
  * and its value is older all the same. */
 static void a_move_does_not_hide_a_put(void **state) {
@@ -524,6 +549,7 @@ int main(void) {
         cmocka_unit_test(of_two_puts_at_once_one_stays),
         cmocka_unit_test(a_put_may_be_overtaken),
         cmocka_unit_test(a_name_that_is_replaced_is_never_absent),
+        cmocka_unit_test(a_put_that_fails_leaves_a_value),
         cmocka_unit_test(a_move_does_not_hide_a_put),
         cmocka_unit_test(what_another_removed_is_gone),
     };
