@@ -4,8 +4,8 @@
  *                            │ a satellite is silent, and the block whole without its part
  *                            └► skipped
  *
- * A put that ends without being committed takes back what it sent, but for a name whose head may
- * be there.
+ * A put that ends without being committed takes back what it sent, but for a name whose only head
+ * may be there.
  *
  * Surprise: what a put goes without is kept by server and not by satellite, as the sky may turn
  * while it is under way; and with the put, as the silent may speak again. Once a second it tries
@@ -122,14 +122,16 @@ static void put_undo(sky_session *s, sky__request *r) {
 }
 
 /* The head of a name may be there, and have taken the place of an older one. Taken back it would
- * leave nothing of that name. */
-static bool may_have_replaced(const sky__request *r, sky_status status) {
-    return r->ask.named && r->work == WORK_HEAD && status != SKY_OK && status != SKY_E_FULL;
+ * leave nothing of that name. Where it has copies, the older one has too, and as a rule some of
+ * them were not replaced. */
+static bool may_have_replaced(const sky_session *s, const sky__request *r, sky_status status) {
+    return r->ask.named && s->core.head_copies == 1 && r->work == WORK_HEAD && status != SKY_OK &&
+           status != SKY_E_FULL;
 }
 
 void sky__put_end(sky_session *s, sky__request *r, sky_status status) {
     if (r->ran) {
-        r->put.unsure |= may_have_replaced(r, status);
+        r->put.unsure |= may_have_replaced(s, r, status);
         if (status != SKY_OK || r->put.overtaken)
             put_undo(s, r);
         unpin_parent(s, r);

@@ -439,20 +439,18 @@ static bool heads_unsaid(sky_orrery *o, sky_satellite from, sky_satellite to, sk
  * value is there. */
 static void a_put_that_fails_leaves_a_value(void **state) {
     (void)state;
-    for (uint8_t replicas = 1; replicas <= 2; replicas++) {
-        sky_orrery o;
-        begin(&o, replicas, 0);
-        assert_int_equal(ask(&o, 0, SKY_OP_PUT, 1, 5).status, SKY_OK);
-        sky_orrery_run(&o, o.now + SKY_SECONDS(1));
-        o.ear = heads_unsaid;
-        assert_int_equal(ask(&o, 0, SKY_OP_PUT, 1, 9).status, SKY_E_IO);
-        o.ear = NULL;
-        sky_orrery_run(&o, o.now + SKY_SECONDS(1));
-        for (uint32_t ground = 0; ground < 3; ground++)
-            assert_int_equal(ask(&o, ground, SKY_OP_GET, 1, 0).bytes, FIRST + 9);
-        assert_int_equal(o.wrong, 0);
-        sky_orrery_close(&o);
-    }
+    sky_orrery o;
+    begin(&o, 1, 0);
+    assert_int_equal(ask(&o, 0, SKY_OP_PUT, 1, 5).status, SKY_OK);
+    sky_orrery_run(&o, o.now + SKY_SECONDS(1));
+    o.ear = heads_unsaid;
+    assert_int_equal(ask(&o, 0, SKY_OP_PUT, 1, 9).status, SKY_E_IO);
+    o.ear = NULL;
+    sky_orrery_run(&o, o.now + SKY_SECONDS(1));
+    for (uint32_t ground = 0; ground < 3; ground++)
+        assert_int_equal(ask(&o, ground, SKY_OP_GET, 1, 0).bytes, FIRST + 9);
+    assert_int_equal(o.wrong, 0);
+    sky_orrery_close(&o);
 }
 
 /* One ground replaces a value, and another moves the old one meanwhile: the move is begun later,
