@@ -10,8 +10,12 @@
 #define STORES_MAX ((SKY_HOST_USERS_MAX + 1) * SKY_TIERS_MAX)
 #define NO_FOLDER  "disk:/dev/null" /* can be opened by no disk, once its settings are fine */
 
+static bool url_begins(const char *text, const char *with) {
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
 static bool is_disk(const char *url) {
-    return strncmp(url, "disk:", 5) == 0;
+    return url_begins(url, "disk:");
 }
 
 /* A store that was named, `line` 0 on the command line, or the arena that is put before. The reason
@@ -47,17 +51,13 @@ static int check_disk(const char *path, size_t line, const char *url) {
     sky_cache_close(cache);
     if (!is_wrong_url(status))
         return DONE;
-    bool names = strncmp(error.text, NO_FOLDER, strlen(NO_FOLDER)) == 0;
+    bool names = url_begins(error.text, NO_FOLDER);
     if (asprintf(&why, "%.*s%s", names ? (int)folder : 0, url,
                  error.text + (names ? strlen(NO_FOLDER) : 0)) < 0)
         return daemon_say(FAILED, url, "out of memory");
     int code = wrong_store(path, line, url, why);
     free(why);
     return code;
-}
-
-static bool url_begins(const char *text, const char *with) {
-    return strncmp(text, with, strlen(with)) == 0;
 }
 
 /* The URL of other hosts with away=later, so that opening it connects to none. Another value than
