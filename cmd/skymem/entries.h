@@ -31,7 +31,7 @@ typedef struct {
     sky_status left_out; /* SKY_OK, or what a tier said whose entries are not among these */
 } cli_entries;
 
-/* All that can be read: a tier that cannot be is told of by cli_entries_end. */
+/* All that can be read: of a tier that cannot be, cli_entries_end says so. */
 int cli_entries_read(const cli *c, const cli_store *store, cli_entries *e);
 /* Once the others' work is done and reported: fails when a tier was left out, and says which. */
 int cli_entries_end(const cli *c, const cli_store *store, const cli_entries *e);

@@ -165,7 +165,7 @@ static const char *say_fullness(const cli_store *store, size_t tier, bool host) 
         return "no room; give its satellites more memory";
     if (host && bytes_max > 0 && store->put_bytes > bytes_max)
         return "no room: the value is larger than the memory of that store or pool; give it a "
-               "larger mem:SIZE where its skymemd is told its stores";
+               "larger mem:SIZE among the stores of its skymemd";
     if (bytes_max > 0 && store->put_bytes > bytes_max)
         return memory ? "no room: the value is larger than all of it; give it more memory"
                       : "no room: the value is larger than its max; raise that";
@@ -174,8 +174,8 @@ static const char *say_fullness(const cli_store *store, size_t tier, bool host) 
         return "no room besides what is pinned (to replace a pinned value takes room for both); "
                "unpin something, or give it more";
     if (host)
-        return "no room; give it a larger mem:SIZE or max=SIZE where its skymemd is told its "
-               "stores, or free space on its file system";
+        return "no room; give it a larger mem:SIZE or max=SIZE among the stores of its skymemd, "
+               "or free space on its file system";
     return memory ? "no room; give it more memory"
                   : "no room; raise its max, or free space on its file system";
 }

@@ -15,7 +15,8 @@
  *    is older than the last acknowledged put, neither in this process nor, after it ended or was
  *    killed, in the next. Only a loss of power may bring the older value back; a durable put
  *    survives that too. A put that fails leaves the old or the new value; one that ends SKY_E_FULL
- *    may leave neither in memory, where the old one may have gone to make room.
+ *    may leave neither in memory, where the old one may have gone to make room. So may one in a sky
+ *    with copies, when satellites took the new value and none of them was heard.
  *
  * When a farther tier answered a get, the payload is copied to the nearest tier and to those in
  * between that lack it. This promotion happens after the answer, and may be given up. But a get of
