@@ -133,7 +133,8 @@ static void carry_otherwise(char *text) {
  * from where a chunk was for longer than the last turns, and the block was given up. 3400643: a
  * liar took heads along to where nobody asks. 11000057: with replicas and parity, a piece that lost
  * both copies was not made again. 12000021: who answered a little later than was waited for was
- * asked seventeen times, and never believed. 15100208: a second ground could ask liars alone. */
+ * asked seventeen times, and never believed. 15100208: a second ground could ask liars alone.
+ * 62205560: two grounds asked a slow satellite again before it could answer, for seconds. */
 static void seeds_that_failed_once_pass(void **state) {
     (void)state;
     char text[SKY_SIM_DRAWN_MAX];
@@ -170,6 +171,9 @@ static void seeds_that_failed_once_pass(void **state) {
         "lookup: binary\nworkload: {value: 99}\ngrounds: {g1: [-2, 2, 0]}\n"
         "faults: {liar_satellites: 3}\n",
         15100208);
+    fly("constellation: {planes: 5, slots: 9}\nsatellite: {memory: 20KiB, processing_ms: 20}\n"
+        "lookup: binary\nworkload: {every_ms: 395}\ngrounds: {g1: [0, 0, 60]}\nuntil: 900s\n",
+        62205560);
     fly("constellation: {planes: 21, slots: 10, altitude_km: 200, phasing: 4}\nsky: physical\n"
         "observer: {min_elevation_deg: 7}\nplacement: {replicas: 2}\nworkload: {value: 1}\n"
         "faults: {crash_per_h: 20}\nuntil: 7200s\n",

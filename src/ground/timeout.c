@@ -9,7 +9,9 @@
  *
  * No wait passes the time at which the satellite counts as silent, or all do. That is not for one
  * that was heard since it was first asked: it loses answers, and repeats that go out before they
- * can come make the next waits longer for nothing.
+ * can come make the next waits longer for nothing. A read waits no longer than a quarter of that
+ * time, but not for one that answers other questions meanwhile: it is asked for more than it can
+ * serve, and each repeat adds to that.
  *
  * Two decisions follow when the wait is over. A read asks another place at once, and takes the
  * first answer. A satellite counts as silent (detector.c) only after the time of two round
@@ -122,7 +124,8 @@ sky_time sky__deadline_of(sky__scheduler *q, sky_time leaves, sky__operation *o)
                              ? o->unanswered - SKY__PATIENT_ATTEMPTS
                              : 0;
     wait = sky__later(wait, sky__sooner(wait << (doublings < 10 ? doublings : 10), DOUBLED_MAX));
-    bool capped = wait > most && o->answer_bytes > 0 &&
+    bool serves = q->suspicions[sky_frame_number(c->frame, o->to)].served_at > o->first_sent;
+    bool capped = wait > most && o->answer_bytes > 0 && !serves &&
                   sky__silent_requests(q->core) <= SKY__SILENT_WAITS; /* else losses explain it */
     return q->core->now + cut_wait(q, o, capped ? most : wait);
 }
