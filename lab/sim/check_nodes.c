@@ -83,10 +83,10 @@ static bool check_nodes_holds(const sky_node *n, const sky_chunk_id *id) {
     return sky_node_find(n, id, &chunk);
 }
 
-/* A head that a ground sets again without waiting for an answer: a satellite that knows of its
- * removal neither stores nor answers it. */
+/* What a ground sets again without waiting for an answer: a satellite that knows of its removal
+ * neither stores nor answers it. */
 static bool may_go_unanswered(const sky_message *m) {
-    return m->type == SKY_WIRE_SET && m->id.number == 0 && m->request == 0;
+    return m->type == SKY_WIRE_SET && m->request == 0;
 }
 
 static void judge_request(sky_check_nodes *c, uint32_t number, const sky_node *n,

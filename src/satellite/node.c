@@ -205,14 +205,13 @@ static bool chunk_acceptable(sky_node *n, const sky_message *m) {
     return true;
 }
 
-/* A head that a ground read elsewhere, and sets here again without waiting for an answer, may have
- * been removed meanwhile. What is put is wanted, whatever was removed before. */
+/* What a ground read elsewhere, and sets here again without waiting for an answer, may have been
+ * removed meanwhile. What is put is wanted, whatever was removed before. */
 static bool may_be_set(sky_node *n, const sky_message *m) {
-    if (m->id.number > 0)
-        return true;
     if (m->request == 0)
         return sky__removed_known(n, &m->id) == SKY__WANTED;
-    sky__removed_forget(n, &m->id.key);
+    if (m->id.number == 0)
+        sky__removed_forget(n, &m->id.key);
     return true;
 }
 

@@ -73,6 +73,7 @@ static bool hear(bench *b, sky_message *m) {
 static sky_message chunk(sky_wire_type type, sky_chunk_id id) {
     static const uint8_t data[64] = {1};
     return (sky_message){.type = type,
+                         .request = type == SKY_WIRE_SET,
                          .id = id,
                          .facts = {.set_ms = 1000,
                                    .centre = here,
