@@ -36,9 +36,13 @@ static uint32_t hops_between(const sky_frame *f) {
     return hops > 0 ? hops : 1;
 }
 
-/* A scenario made by hand may leave it out: then the client clears away, as it always can. */
-static uint32_t eviction_of(const sky_scenario *s) {
-    return s->eviction ? s->eviction : SKY_EVICT_LAZY;
+/* A scenario made by hand may leave it out: then the client clears away, as it always can. So it
+ * does in place of sweeps where no laser may lead away from a satellite for long: a chunk may stay
+ * there that is at none of its places, and who looks for it would take its block for lost. */
+static uint32_t eviction_of(const sky_scenario *s, const sky_frame *f) {
+    uint32_t eviction = s->eviction ? s->eviction : SKY_EVICT_LAZY;
+    bool swept = eviction & SKY_EVICT_SWEEP;
+    return swept && !sky_frame_whole(f) ? (eviction & ~SKY_EVICT_SWEEP) | SKY_EVICT_LAZY : eviction;
 }
 
 /* Their share of a link is what a chunk's time on it is divided by. */
@@ -57,7 +61,7 @@ static void set_repair(const sky_scenario *s, const sky_frame *f, sky_node_confi
 }
 
 void sky_policy_node(const sky_scenario *s, const sky_frame *f, sky_node_config *out) {
-    uint32_t eviction = eviction_of(s);
+    uint32_t eviction = eviction_of(s, f);
     sky_time turn = f->turning.rotation_ns;
     out->gossip_hops = eviction & SKY_EVICT_GOSSIP ? hops_between(f) : 0;
     out->tell_ground = eviction & SKY_EVICT_BROADCAST;
@@ -77,7 +81,7 @@ void sky_policy_node(const sky_scenario *s, const sky_frame *f, sky_node_config 
 
 void sky_policy_session(const sky_scenario *s, const sky_frame *f, sky_session_config *out) {
     out->lookup = s->lookup;
-    out->eviction = eviction_of(s);
+    out->eviction = eviction_of(s, f);
     out->gossip_hops = out->eviction & SKY_EVICT_GOSSIP ? hops_between(f) : 0;
     out->put_ns_max = out->eviction & SKY_EVICT_SWEEP ? PUT_NS_MAX : 0;
     out->replicas = (uint8_t)(s->replicas ? s->replicas : 1);

@@ -4,9 +4,11 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
+#include "config/physical.h"
 #include "config/policy.h"
 #include "sim/world_fixture.h"
 
@@ -52,6 +54,29 @@ static void words_reach_their_configuration(void **state) {
         assert_int_equal(node.queue_max + session.requests_max, 14); /* the others stay */
         sky_frame_deinit(&f);
     }
+}
+
+/* In a true sky whose lasers are down at times who gets clears away, and nobody sweeps. */
+static void what_is_cut_off_is_not_swept(void **state) {
+    (void)state;
+    static const char text[] =
+        "constellation: {planes: 24, slots: 10, altitude_km: 400, phasing: 3}\n"
+        "sky: physical\nobserver: {lat_deg: 55, min_elevation_deg: 6}\n"
+        "time: {rotation_s: 13}\nuntil: 600s\neviction: [gossip, sweep]\n";
+    sky_scenario s;
+    sky_frame f;
+    sky_error error = {0};
+    assert_int_equal(sky_scenario_parse(text, strlen(text), "test", &s, &error), SKY_OK);
+    const sky_turning t = {.rotation_ns = SKY_SECONDS(13)};
+    assert_int_equal(sky__physical_frame(&s, &t, &f, &error), SKY_OK);
+    assert_false(sky_frame_whole(&f));
+    sky_node_config node = {.queue_max = 7};
+    sky_session_config session = {.requests_max = 7};
+    sky_policy_node(&s, &f, &node);
+    sky_policy_session(&s, &f, &session);
+    assert_int_equal(node.sweep_period_ns + session.put_ns_max, 0);
+    assert_int_equal(session.eviction, SKY_EVICT_GOSSIP | SKY_EVICT_LAZY);
+    sky_frame_deinit(&f);
 }
 
 typedef struct {
@@ -129,6 +154,7 @@ static void a_get_takes_no_longer_than_it_must(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_reach_their_configuration),
+        cmocka_unit_test(what_is_cut_off_is_not_swept),
         cmocka_unit_test(a_get_takes_no_longer_than_it_must),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
