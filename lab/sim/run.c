@@ -309,6 +309,22 @@ static void run_land(run *r) {
     run_collect(r);
 }
 
+/* What is open ends, and each end shows that the rest may: puts that wait for one another end one
+ * after the other. */
+static void run_drain(run *r, sky_time until) {
+    const sky_time patience = DRAIN_NS +
+                              DRAIN_QUEUES * sky_link_busy_ns(sky__run_slowest_bits_s(&r->scenario),
+                                                              r->scenario.links.queue_bytes);
+    sky_time end = until + patience;
+    while (!run_stops(r) && r->open_count + r->wish_count > 0 && next_happening(r) < end) {
+        const uint32_t open = r->open_count + r->wish_count;
+        run_advance(r, next_happening(r));
+        run_land(r);
+        if (r->open_count + r->wish_count < open)
+            end = sky_world_now(r->world) + patience;
+    }
+}
+
 static void let_time_pass(run *r, sky_time until) {
     bool at_leisure = r->scenario.workload.every_ns == 0;
     plan_sample(r, until);
@@ -332,13 +348,7 @@ static void let_time_pass(run *r, sky_time until) {
         if (r->series_next <= now)
             tell_interval(r, now);
     }
-    sky_time queue_ns = sky_link_busy_ns(sky__run_slowest_bits_s(&r->scenario),
-                                         r->scenario.links.queue_bytes);
-    sky_time end = until + DRAIN_NS + DRAIN_QUEUES * queue_ns;
-    while (!run_stops(r) && r->open_count + r->wish_count > 0 && next_happening(r) < end) {
-        run_advance(r, next_happening(r));
-        run_land(r);
-    }
+    run_drain(r, until);
     sky_time quiet = sky_world_now(r->world) + SKY_SECONDS(1); /* the last DROPs arrive */
     if (r->open_count == 0)
         run_advance(r, quiet);
