@@ -10,7 +10,9 @@
 
 /* While a host answers lookups and sends nothing of gets, times that for one that says nothing: it
  * may read a payload from a slow disk. Any get's answer begins it again, as answers come one after
- * the other over a link that may be slow. It is the same for lookups behind a put that may wait. */
+ * the other over a link that may be slow. It is the same for lookups behind a put that may wait.
+ * A host that is alone is waited for as long, but until it says nothing of any kind: nobody else
+ * can be asked. */
 #define ONE_PATIENCE 4
 
 static void pass_answer(sky__peer *p, const sky__peer_job *j, uint32_t i, const sky_answer *a) {
@@ -266,15 +268,22 @@ static bool may_wait_for_room(const sky__peer_lane *l) {
     return false;
 }
 
+/* Others wait for what a third one does. */
+static bool is_answered_soon(sky_op op) {
+    return op == SKY_OP_HAS || op == SKY_OP_GET || op == SKY_OP_REMOVE || op == SKY_OP_PIN ||
+           op == SKY_OP_UNPIN;
+}
+
 sky_time sky__peer_silent_at(const sky__peer_lane *l) {
     sky_time first = SKY_TIME_NEVER, patience = l->peer->patience.silent_ns;
-    bool waits = may_wait_for_room(l);
-    for (uint32_t i = 0; i < SKY__PEER_FLIGHTS_MAX; i++) {
+    bool waits = may_wait_for_room(l), alone = !l->peer->file;
+    for (uint32_t i = 0; i < SKY__PEER_FLIGHTS_MAX && !(waits && alone); i++) {
         const sky__peer_flight *f = &l->flights[i];
-        if (!f->job || (f->job->op != SKY_OP_HAS && f->job->op != SKY_OP_GET))
+        if (!f->job || !is_answered_soon(f->job->op))
             continue;
-        sky_time until = sky__later(f->made_at, l->got_at) + ONE_PATIENCE * patience;
-        if (f->job->op == SKY_OP_HAS && !waits)
+        sky_time shown = alone ? l->heard_at : l->got_at;
+        sky_time until = sky__later(f->made_at, shown) + ONE_PATIENCE * patience;
+        if (f->job->op == SKY_OP_HAS && !waits && !alone)
             until = sky__sooner(until, sky__later(f->made_at, l->heard_at) + patience);
         first = sky__sooner(first, until);
     }

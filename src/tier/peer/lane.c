@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "io/clock.h"
 #include "io/local.h"
@@ -313,9 +314,10 @@ static void serve_lane(sky__peer_lane *l) {
     }
     if (!watch_link(l, sent == SKY_E_BUSY))
         return;
-    /* Others of a file may have what it is asked for: it is not waited for as long as TCP, or the
-     * caller, would. */
-    sky_time until = l->peer->file ? sky__peer_silent_at(l) : SKY_TIME_NEVER;
+    /* One that stands still keeps its connection, and a caller may have no deadline. */
+    sky_time until = sky__peer_silent_at(l);
+    if (listed_question(l))
+        until = sky__sooner(until, l->heard_at + SKY__PEER_LIST_NS);
     if (sky_now() >= until) { /* and nothing of it is left to receive */
         note_reached(l, SKY_E_DEADLINE);
         end_link(l, SKY_E_DEADLINE);

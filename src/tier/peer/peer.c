@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "io/clock.h"
 #include "io/local.h"
@@ -12,6 +13,8 @@
 #include "tier/shm/frame.h"
 
 #define STAT_NS  SKY_SECONDS(1)
+#define ALIVE_NS SKY_SECONDS(5) /* who answers nothing for so long is not asked what takes long */
+#define LOOK_NS  SKY_MS(100)
 #define JOBS_MAX (2 * SKY_BATCHES_MAX * SKY__PEER_LANES_MAX)
 
 static sky__peer *peer_of(sky_tier *tier) {
@@ -86,6 +89,16 @@ static void peer_cancelled(sky_tier *tier, sky_batch batch) {
 
 /* ---- questions ---- */
 
+/* Wait for a change, under the mutex. False: it is `until`, or the check is cancelled, for which
+ * nobody is woken. */
+static bool wait_change(sky__peer *p, sky_peer_question what, sky_time until) {
+    sky_time now = sky_now();
+    if (now >= until || (what == SKY_PEER_VERIFY && sky_tier_verify_cancelled(&p->env)))
+        return false;
+    (void)sky_condition_wait(&p->changed, &p->mutex, sky__sooner(until, now + LOOK_NS));
+    return true;
+}
+
 /* Ask a host, and wait until it answered, is gone, or `until`. The text is the caller's.
  * Errors: SKY_E_DEADLINE, SKY_E_IO, and what the host says */
 static sky_status ask_host(sky__peer_host *h, sky_peer_question what, sky_time until,
@@ -94,8 +107,8 @@ static sky_status ask_host(sky__peer_host *h, sky_peer_question what, sky_time u
     sky__peer *p = h->peer;
     *q = (sky__peer_asked){.what = what, .id = ++ids, .status = SKY_E_DEADLINE};
     sky_mutex_lock(&p->mutex);
-    while (p->asking && sky_now() < until)
-        (void)sky_condition_wait(&p->changed, &p->mutex, until);
+    while (p->asking && wait_change(p, what, until))
+        ;
     if (p->asking) {
         sky_mutex_unlock(&p->mutex);
         return SKY_E_DEADLINE;
@@ -103,13 +116,25 @@ static sky_status ask_host(sky__peer_host *h, sky_peer_question what, sky_time u
     p->asking = true;
     h->asked = q;
     sky_event_raise(h->lanes->event);
-    while (!q->answered && (sky_now() < until || q->text)) /* a listing that comes is waited for */
-        (void)sky_condition_wait(&p->changed, &p->mutex, q->text ? SKY_TIME_NEVER : until);
+    while (!q->answered && wait_change(p, what, until))
+        ;
+    while (!q->answered && q->text) /* a listing that comes is written where we said */
+        (void)sky_condition_wait(&p->changed, &p->mutex, SKY_TIME_NEVER);
     h->asked = NULL;
     p->asking = false;
     sky_condition_broadcast(&p->changed);
     sky_mutex_unlock(&p->mutex);
     return q->status;
+}
+
+/* The same of what takes a host long. One that stands still keeps its connection: it is asked first
+ * for what takes none. */
+static sky_status ask_alive(sky__peer_host *h, sky_peer_question what, sky_time until,
+                            sky__peer_asked *q) {
+    sky_status status = ask_host(h, SKY_PEER_STAT, sky_now() + ALIVE_NS, q);
+    free(q->text);
+    *q = (sky__peer_asked){.what = what};
+    return status == SKY_OK ? ask_host(h, what, until, q) : SKY_E_IO;
 }
 
 static bool is_down(sky__peer_host *h) {
@@ -166,7 +191,7 @@ static sky_status read_list(const sky__peer *p, const sky__peer_asked *q, listin
 
 static sky_status list_host(sky__peer_host *h, listing *l) {
     sky__peer_asked q;
-    sky_status status = ask_host(h, SKY_PEER_LIST, SKY_TIME_NEVER, &q);
+    sky_status status = ask_alive(h, SKY_PEER_LIST, sky_now() + SKY__PEER_LIST_NS, &q);
     if (q.text && q.text_got == q.text_bytes) {
         sky_status read = read_list(h->peer, &q, l);
         status = read != SKY_OK ? read : status;
@@ -193,7 +218,7 @@ static sky_status peer_list(sky_tier *tier, sky_entry_fn each, void *context) {
 
 static sky_status verify_host(sky__peer_host *h, sky_verify_report *out) {
     sky__peer_asked q;
-    sky_status status = ask_host(h, SKY_PEER_VERIFY, SKY_TIME_NEVER, &q);
+    sky_status status = ask_alive(h, SKY_PEER_VERIFY, SKY_TIME_NEVER, &q);
     out->entries += q.numbers[0];
     out->bytes += q.numbers[1];
     out->corrupt += q.numbers[2];
@@ -217,7 +242,7 @@ static sky_status peer_verify(sky_tier *tier, sky_verify_report *out) {
         sky_status one = is_down(&p->hosts[i]) ? SKY_E_IO : verify_host(&p->hosts[i], out);
         status = status == SKY_OK ? one : status;
     }
-    return status;
+    return sky_tier_verify_cancelled(&p->env) ? SKY_E_CANCELLED : status;
 }
 
 /* Add what a host says of itself. */

@@ -122,6 +122,8 @@ static void silence_behind_a_large_put_says_less(void **state) {
     sky__peer_job has = {.op = SKY_OP_HAS}, put = {.op = SKY_OP_PUT};
     assert_non_null(l);
     l->peer = p;
+    sky_peers_file hosts = {0};
+    p->file = &hosts;
     p->patience.silent_ns = 10;
     l->heard_at = 5;
     assert_true(sky__peer_silent_at(l) == SKY_TIME_NEVER);
@@ -131,6 +133,14 @@ static void silence_behind_a_large_put_says_less(void **state) {
     assert_true(sky__peer_silent_at(l) == 110);
     l->flights[1].bytes[1] = 1;
     assert_true(sky__peer_silent_at(l) == 140);
+    p->file = NULL; /* nobody else can be asked */
+    assert_true(sky__peer_silent_at(l) == SKY_TIME_NEVER);
+    l->flights[1].job = NULL;
+    assert_true(sky__peer_silent_at(l) == 140);
+    l->heard_at = 120; /* of anything */
+    assert_true(sky__peer_silent_at(l) == 160);
+    has.op = SKY_OP_AWAIT;
+    assert_true(sky__peer_silent_at(l) == SKY_TIME_NEVER);
     free(l);
     free(p);
 }

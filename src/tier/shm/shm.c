@@ -13,7 +13,7 @@
 #include "tier/shm/shm_state.h"
 
 #define CONNECT_NS       SKY_SECONDS(5) /* a host that listens welcomes at once, when it runs */
-#define STAT_NS          SKY_SECONDS(1)
+#define STAT_NS          SKY_SECONDS(2) /* the host asks other hosts for one */
 #define BUSY_NS          SKY_SECONDS(1) /* a question is asked again while others are in the way */
 #define BUSY_AGAIN_NS    SKY_MS(1)
 #define JOBS_MAX         (2 * SKY_BATCHES_MAX) /* unwanted ones go then */
