@@ -114,11 +114,12 @@ static void judge_request(sky_check_nodes *c, uint32_t number, const sky_node *n
         c->stores &= refused || check_nodes_holds(n, &m->id);
 }
 
-/* One whose block is known to be lost need not be held, and a head has one that is newer. */
+/* One whose block is known to be lost need not be held, and a head has one that is newer. Where
+ * DROPs that are passed on take all room for answers it is sent again. */
 static void judge_migrate(sky_check_nodes *c, const sky_node *n, const sky_message *m) {
     const sky_node_stat *was = &c->before.stat, *is = &n->stat;
     if (is->malformed > was->malformed || is->corrupt > was->corrupt ||
-        c->before.acks > SKY_NODE_ACKS_MAX / 2)
+        n->ack_count == SKY_NODE_ACKS_MAX)
         return;
     if (n->ack_count == 0 || n->acks[n->ack_count - 1].type != SKY_WIRE_MIGRATE_ACK) {
         c->answers = false;
@@ -221,7 +222,6 @@ void sky_check_nodes_tap(void *context, sky_world_tap_kind kind, const sky_node 
     if (kind == SKY_TAP_HEARS) {
         c->before.stat = node->stat;
         c->before.jobs = node->job_count;
-        c->before.acks = node->ack_count;
     } else if (kind == SKY_TAP_HEARD) {
         check_nodes_hear(c, number, node, d);
     } else {

@@ -24,7 +24,7 @@ typedef struct {
     sky__owed *owed; /* [satellites] */
     struct {
         sky_node_stat stat;
-        uint32_t jobs, acks;
+        uint32_t jobs;
     } before; /* what the satellite was when it was about to hear the message under way */
 
     bool stores;  /* what was acknowledged as stored was */

@@ -24,7 +24,7 @@
 #define SKY__PEER_CONNECT_NS  SKY_SECONDS(5)
 #define SKY__PEER_OTHERS_NS   SKY_SECONDS(1) /* opening: for so long once one of several answered */
 #define SKY__PEER_SILENT_NS   SKY_SECONDS(5) /* one of several that says nothing so long is down */
-#define SKY__PEER_LIST_NS     SKY_SECONDS(60) /* until a listing begins to come, or its next bytes */
+#define SKY__PEER_LIST_NS     SKY_SECONDS(60) /* until a listing, or its next bytes */
 #define SKY__PEER_RETRY_NS    SKY_SECONDS(2)  /* for so long one of several that is down rests */
 #define SKY__PEER_HINTS       16384u
 #define SKY__PEER_ROUTES      4096u
